@@ -1,0 +1,41 @@
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin
+
+.PHONY: help install test lint cover demo picture bench clean
+
+help:  ## what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+install: $(VENV)/installed  ## a virtual environment with everything, by constraints.txt
+
+lint: install  ## ruff, ruff format, mypy strict
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/mypy
+
+test: lint  ## what CI runs: lint, types, all tests
+	$(RUN)/pytest -n 2
+
+cover: install  ## line and branch coverage of the core, at least 95 %
+	$(RUN)/pytest -n 2 --cov --cov-report=term --cov-fail-under=95
+
+demo: install  ## the main job on a small attacked set: aggregate, and see who lied
+	$(RUN)/holdfast demo demo
+	$(RUN)/holdfast aggregate 'MeanwO(f=4)' demo/worker-*.npz --out demo/aggregate.npz
+	$(RUN)/holdfast aggregate 'Average()' demo/worker-*.npz
+
+picture: install  ## the picture of sneak and siege in the README
+	$(RUN)/holdfast picture docs/sneak-siege.svg
+
+bench: install  ## speed against peers and the limit, as ratios; memory on a file of 4 GB
+	$(RUN)/python benchmarks/kernels.py
+	$(RUN)/python benchmarks/memmap.py
+
+clean:  ## remove what install and demo made
+	rm -rf $(VENV) demo

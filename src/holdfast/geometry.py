@@ -1,0 +1,181 @@
+r"""Squared distances between points: blocked, certified, measured again where rounding could lie.
+
+Blocks of columns are multiplied in the input's precision and summed in float64,
+
+.. math:: D_{ij} = g_i + g_j - 2 G_{ij}, \quad G = \sum_b Y_b Y_b^\top, \quad g_i = G_{ii},
+
+with Y the points minus a pivot. Rounding is certified: :math:`|\hat D - D| \le \gamma (a_i + a_j)^2`
+with :math:`a_i` the length of point i seen from the pivot and :math:`\gamma` from the dot products'
+length. The first pivot is the origin, which costs nothing and serves updates well. Pairs whose
+certificate exceeds a thousandth of their distance (a common offset, identical attackers, a cluster far
+out) are measured again around a pivot of their own, so that nobody can hide in the rounding of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from holdfast.points import Points
+from holdfast.updates import BLOCK, spans
+
+TRUST = 1e-3  # a pair is measured again when its certificate exceeds this part of its distance
+NATIVE, DIRECT = 2, 5  # levels in the input's precision; the level at which every row is its own pivot
+RANGE = {"f4": (2.0**-60, 2.0**100), "f8": (2.0**-900, 2.0**900)}  # of squares that lose nothing
+
+
+def distances(points: Points, centres: np.ndarray | None = None) -> tuple[np.ndarray, float]:
+    """Squared distances of the centres (None: all) to all points and anchors, times scale squared.
+
+    The scale is a power of two, 1 unless the numbers are so large or small that squares would leave
+    the range of floats; it is that of the row of lower-median size, which no minority can choose.
+    Between finite rows D may be +inf where one is some 1e150 times larger than that.
+
+    >>> from holdfast.updates import read
+    >>> D, scale = distances(Points.rows(read([[0.0, 0.0], [3.0, 4.0]], "me"), np.arange(2)))
+    >>> D.tolist(), scale
+    ([[0.0, 25.0], [25.0, 0.0]], 1.0)
+    """
+    centres = np.arange(len(points)) if centres is None else np.asarray(centres)
+    if len(centres) == 0:
+        return np.zeros((0, len(points))), 1.0
+    with np.errstate(all="ignore"):  # overflow is an answer here: such rows are looked at again
+        measure = Measure(points, centres)
+        if not measure.whole():
+            measure = Measure(points, centres, wide=True, scale=_scale(points))
+            measure.whole()
+    return measure.D, measure.scale
+
+
+def _scale(points: Points) -> float:
+    """The power of two that brings the row of lower-median size to about one; float32 needs none."""
+    if all(leaf.kind == "f4" for leaf in points.source.leaves if leaf.measured):
+        return 1.0  # its squares all have room in float64
+    top, at = np.zeros(points.k), np.arange(points.k)
+    for leaf, s, e in points.chunks(points.k):
+        np.maximum(top, np.abs(points.block(leaf, s, e, np.float64, at)).max(axis=1), out=top)
+    middle = np.sort(top)[(len(top) - 1) // 2]
+    return float(np.ldexp(1.0, -int(np.frexp(middle)[1]))) if 0 < middle < np.inf else 1.0
+
+
+class Measure:
+    """One matrix of distances while it is being measured."""
+
+    def __init__(self, points: Points, centres: np.ndarray, wide: bool = False, scale: float = 1.0) -> None:
+        self.points, self.centres, self.scale = points, centres, scale
+        self.wide = wide or points.mix is not None
+        self.row = np.full(len(points), -1)  # of a point in D, if it is a centre
+        self.row[centres] = np.arange(len(centres))
+        self.D = np.full((len(centres), len(points)), np.inf)
+        self.lengths = self._basis_lengths() if points.mix is not None else None
+
+    def whole(self) -> bool:
+        """Measure everything around the origin; False if squares left the range of floats."""
+        everyone = np.arange(len(self.points))
+        g = self._level(everyone, None, 0, np.ones(self.D.shape, bool))
+        low, high = RANGE["f8" if self.wide else self._kind()]
+        middle = np.sort(np.nan_to_num(g[: self.points.k], nan=np.inf))[(self.points.k - 1) // 2]
+        return bool(low < middle < high)
+
+    def _kind(self) -> str:
+        return min(leaf.kind for leaf in self.points.source.leaves if leaf.measured)
+
+    def _level(self, K: np.ndarray, pivot: int | None, depth: int, todo: np.ndarray) -> np.ndarray:
+        """Fill D for the pairs `todo` of centres and points among K, all seen from one pivot."""
+        left = np.flatnonzero(self.row[K] >= 0)
+        wide = self.wide or depth >= NATIVE
+        G, g = self._gram(K, left, pivot, wide)
+        far = np.flatnonzero(~np.isfinite(g))
+        if len(far) and not wide and self._kind() == "f4":  # float32 overflowed: those rows in float64
+            H, h = self._gram(K, far, pivot, True)
+            G[:, far] = H[:, left].T
+            G[np.isin(left, far)] = H[np.isin(far, left)]
+            g[far] = h[far]
+        D = np.maximum(g[left, None] + g - 2 * G, 0.0)
+        D[np.isnan(D)] = np.inf
+        D[np.arange(len(left)), left] = 0.0
+        a = self._seen_lengths(K, pivot, g)
+        bad = todo & (self._gamma(wide) * (a[left, None] + a) ** 2 > TRUST * D) & np.isfinite(D)
+        bad[np.arange(len(left)), left] = False
+        rows = self.row[K[left]]
+        self.D[np.ix_(rows, K)] = np.where(todo, D, self.D[np.ix_(rows, K)])
+        for part, pick in _components(bad, left, len(K)):
+            if all(self.points.same(int(K[pick]), int(K[i])) for i in part):  # attackers like to send copies
+                self.D[np.ix_(rows[np.isin(left, part)], K[part])] = 0.0
+            elif depth + 1 < DIRECT:
+                self._level(K[part], int(K[pick]), depth + 1, bad[np.isin(left, part)][:, part])
+            else:  # nothing shared is left to subtract: each row is its own pivot
+                for i in np.flatnonzero(np.isin(left, part)):
+                    near = K[np.flatnonzero(bad[i])]
+                    self.D[rows[i], near] = self._gram(near, near[:0], int(K[left[i]]), True)[1]
+        return g
+
+    def _gram(self, K: np.ndarray, left: np.ndarray, pivot: int | None, wide: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Products of the points K[left] with the points K, and the squared lengths of K, seen from the pivot."""
+        G, g = np.zeros((len(left), len(K))), np.zeros(len(K))
+        square = len(left) == len(K)
+        for Y in self._blocks(K, pivot, wide):
+            if square:
+                G += Y @ Y.T
+            else:
+                G += Y[left] @ Y.T
+                g += np.einsum("ij,ij->i", Y, Y)
+        return G, G.diagonal().copy() if square else g
+
+    def _blocks(self, K: np.ndarray, pivot: int | None, wide: bool) -> Iterator[np.ndarray]:
+        points, at = self.points, None if len(K) == len(self.points) else K
+        if points.mix is not None and pivot is not None:  # subtract weights: what two points share cancels exactly
+            M = points.matrix()
+            points, at, pivot = replace(points, mix=M[K] - M[pivot], k=len(K), anchors=()), None, None
+        for leaf, s, e in points.chunks(len(K)):
+            dtype = np.float64 if wide or leaf.kind == "f8" else np.float32
+            C = points.block(leaf, s, e, dtype, at)
+            p = None if pivot is None else points.block(leaf, s, e, dtype, np.array([pivot]))
+            Y = np.empty((len(C), min(e - s, BLOCK)), dtype)
+            for i, j in spans(e - s, BLOCK):
+                B = C[:, i:j] if p is None else np.subtract(C[:, i:j], p[:, i:j], out=Y[:, : j - i])
+                yield B if self.scale == 1.0 else B * self.scale
+
+    def _gamma(self, wide: bool) -> float:
+        sizes = [leaf.size for leaf in self.points.source.leaves if leaf.measured]
+        sums = 1 + sum(sizes) / BLOCK + len(sizes)
+        if wide or self._kind() == "f8":
+            mixing = 0 if self.points.mix is None else 2 * len(self.points.basis)
+            return 2.0**-53 * (4 + BLOCK + sums + mixing)
+        return 2.0**-24 * (4 + BLOCK) + 2.0**-53 * sums
+
+    def _seen_lengths(self, K: np.ndarray, pivot: int | None, g: np.ndarray) -> np.ndarray:
+        if self.lengths is None:
+            return np.sqrt(g)
+        M = self.points.matrix()
+        seen = M[K] if pivot is None else M[K] - M[pivot]
+        return np.abs(seen) @ self.lengths
+
+    def _basis_lengths(self) -> np.ndarray:
+        rows = replace(self.points, mix=None, k=len(self.points.basis), anchors=())
+        total = np.zeros(rows.k)
+        for leaf, s, e in rows.chunks(rows.k):
+            block = rows.block(leaf, s, e, np.float64, np.arange(rows.k)) * self.scale
+            total += np.einsum("ij,ij->i", block, block)
+        return np.sqrt(total)
+
+
+def _components(bad: np.ndarray, left: np.ndarray, n: int) -> Iterator[tuple[np.ndarray, int]]:
+    """The connected groups of points that bad pairs join, each with its point of most bad pairs."""
+    if not bad.any():
+        return
+    joined = np.zeros((n, n), bool)
+    joined[left] = bad
+    joined |= joined.T
+    degree = joined.sum(axis=1)
+    open_ = degree > 0
+    while open_.any():
+        group = np.zeros(n, bool)
+        edge = np.flatnonzero(open_)[:1]
+        while len(edge):
+            group[edge] = True
+            edge = np.flatnonzero(joined[edge].any(axis=0) & ~group)
+        open_ &= ~group
+        yield np.flatnonzero(group), int(np.argmax(np.where(group, degree, -1)))

@@ -1,0 +1,159 @@
+"""k weighted sums of the workers' rows, never stored: read block by block, combined at the end.
+
+A stage turns points into fewer or other points; a point is a row of weights over the `basis`
+(the surviving rows, and the start where there is one). Anchors stand behind the points: the
+origin, whose weights are all zero, or the start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from holdfast.updates import Leaf, Updates, spans
+
+Columns = Callable[[np.ndarray], np.ndarray]
+CACHE = 300_000  # numbers of a block of columns that is sorted: fits the second-level cache
+TINY = 1e-30  # weights below this leave the range of float32
+
+
+def cores() -> int:
+    """How many threads may work: the cores that this process is allowed."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Points:
+    source: Updates
+    basis: np.ndarray  # row numbers in source
+    mix: np.ndarray | None = None  # (k, len(basis)); None: the first k rows of the basis themselves
+    k: int = 0
+    anchors: tuple[int | None, ...] = ()  # position in the basis; None: the origin
+
+    @classmethod
+    def rows(cls, source: Updates, rows: np.ndarray, start: int | None = None) -> Points:
+        basis = rows if start is None else np.append(rows, start)
+        return cls(source, basis, None, len(rows))
+
+    def __len__(self) -> int:
+        return self.k + len(self.anchors)
+
+    def anchored(self, names: tuple[str, ...]) -> Points:
+        """The same points with anchors behind them; without a start, the start is the origin."""
+        start = len(self.basis) - 1 if len(self.basis) and self.basis[-1] >= self.source.n else None
+        return replace(self, anchors=tuple(start if name == "start" else None for name in names))
+
+    def matrix(self) -> np.ndarray:
+        """Every point and anchor as weights over the basis: (k + anchors, len(basis))."""
+        top = np.eye(self.k, len(self.basis)) if self.mix is None else self.mix
+        tail = np.zeros((len(self.anchors), len(self.basis)))
+        for row, at in zip(tail, self.anchors, strict=True):
+            if at is not None:
+                row[at] = 1.0
+        return np.vstack([top, tail])
+
+    def mixed(self, M: np.ndarray) -> Points:
+        """The points that the rows of M make of these points and anchors."""
+        if self.mix is None and not self.anchors:
+            M = np.pad(M, ((0, 0), (0, len(self.basis) - self.k)))
+        else:
+            M = M @ self.matrix()
+        return replace(self, mix=M, k=len(M), anchors=())
+
+    def block(self, leaf: Leaf, s: int, e: int, dtype: Any, at: np.ndarray | None = None) -> np.ndarray:
+        """Columns s to e of the points `at` (None: all); a view of the input where that is possible."""
+        if self.mix is not None:
+            M = self.matrix() if at is None else self.matrix()[at]
+            used = np.flatnonzero(M.any(axis=0))
+            mixed = M[:, used] @ leaf.block(self.basis[used], s, e, np.float64)
+            return mixed.astype(dtype, copy=False)
+        if at is None and not self.anchors:
+            return leaf.block(None if self.k == self.source.n else self.basis[: self.k], s, e, dtype)
+        at = np.arange(len(self)) if at is None else at
+        if at.max(initial=-1) < self.k:
+            return leaf.block(self.basis[at], s, e, dtype)
+        out = np.zeros((len(at), e - s), dtype)
+        place = np.array([*range(self.k), *(-1 if a is None else a for a in self.anchors)])[at]
+        out[place >= 0] = leaf.block(self.basis[place[place >= 0]], s, e, dtype)
+        return out
+
+    def chunks(self, rows: int) -> Iterator[tuple[Leaf, int, int]]:
+        """The measured columns, in pieces that fit the cache for so many rows."""
+        measured = (leaf for leaf in self.source.leaves if leaf.measured)
+        return ((leaf, s, e) for leaf in measured for s, e in leaf.spans(rows))
+
+    def same(self, i: int, j: int) -> bool:
+        """Whether two points are the same rows to the bit, in all that is measured."""
+        if self.mix is not None or max(i, j) >= self.k:
+            return False
+        rows = int(self.basis[i]), int(self.basis[j])
+        return all(leaf.same(*rows) for leaf in self.source.leaves if leaf.measured)
+
+    def combine(self, weights: np.ndarray) -> list[np.ndarray]:
+        """The weighted sum of points and anchors, one flat array a leaf. Rows of weight zero are not read."""
+        if self.mix is None and not self.anchors:
+            w = np.pad(weights, (0, len(self.basis) - self.k))
+        else:
+            w = weights @ self.matrix()
+        used = np.flatnonzero(w)
+        return [self._sum(leaf, w[used], self.basis[used]) for leaf in self.source.leaves]
+
+    def _sum(self, leaf: Leaf, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        if leaf.kind == "i":
+            return _lower_median(leaf, rows[rows < self.source.n])
+        wide = leaf.kind == "f8" or np.abs(w).min(initial=1.0) < TINY
+        dtype = np.float64 if wide else np.float32
+        out = np.zeros(leaf.size, dtype)
+        all_rows: np.ndarray | None = rows
+        if not isinstance(leaf.data, list) and self.k == self.source.n and (rows < self.source.n).all():
+            w, all_rows = np.bincount(rows, w, self.source.n), None  # a view of all is faster than a copy of some
+        for s, e in leaf.spans(len(w)) if len(w) else ():
+            np.matmul(w.astype(dtype), leaf.block(all_rows, s, e, dtype), out=out[s:e])
+        return out
+
+    def columns(self, rule: Columns) -> list[np.ndarray]:
+        """Apply a rule on single coordinates to all columns, on all cores."""
+        return [self._columns(leaf, rule) for leaf in self.source.leaves]
+
+    def _columns(self, leaf: Leaf, rule: Columns) -> np.ndarray:
+        if leaf.kind == "i":
+            return _lower_median(leaf, self.basis[self.basis < self.source.n])
+        dtype = np.float32 if leaf.kind == "f4" else np.float64
+        out = np.empty(leaf.size, dtype)
+
+        def fill(span: tuple[int, int]) -> None:
+            out[slice(*span)] = rule(self.block(leaf, *span, dtype))
+
+        self._each(leaf, fill)
+        return out
+
+    def shares(self, used: Columns) -> np.ndarray:
+        """In which part of all coordinates each basis row was used."""
+        total, size = np.zeros(self.k), 0
+        for leaf in self.source.floats:
+            dtype = np.float32 if leaf.kind == "f4" else np.float64
+
+            def count(span: tuple[int, int], leaf: Leaf = leaf, dtype: Any = dtype) -> np.ndarray:
+                return used(self.block(leaf, *span, dtype)) * (span[1] - span[0])
+
+            total += np.sum(self._each(leaf, count), axis=0)
+            size += leaf.size
+        return total / size if self.mix is None else total / size @ np.abs(self.mix)
+
+    def _each(self, leaf: Leaf, work: Callable[[tuple[int, int]], Any]) -> list[Any]:
+        columns = int(np.clip(CACHE // max(1, self.k), 64, 8192))
+        with ThreadPoolExecutor(cores()) as pool:
+            return list(pool.map(work, spans(leaf.size, columns)))
+
+
+def _lower_median(leaf: Leaf, rows: np.ndarray) -> np.ndarray:
+    """Counters: an element that at least one worker sent, with half of the rows on either side."""
+    out = np.empty(leaf.size, np.int64)
+    for s, e in leaf.spans(len(rows)):
+        out[s:e] = np.sort(leaf.block(rows, s, e), axis=0)[(len(rows) - 1) // 2]
+    return out

@@ -1,0 +1,31 @@
+"""The plain mean, which one liar moves anywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.rules.base import DistanceRule, Distances, Rng, Weights, value
+
+
+@value
+class Average(DistanceRule):
+    r"""Mean of all vectors.
+
+    .. math:: F(X) = \tfrac{1}{n} \sum_i x_i
+
+    The optimum without liars; not resilient to a single one. O(n d) time, no distances.
+
+    >>> Average()(np.array([[0.0], [1.0], [5.0]]))
+    array([2.])
+    """
+
+    formula = "mean of all"
+    promise = "none: one liar moves it anywhere"
+    cost = "n d"
+
+    def centres(self, n: int, rng: Rng | None) -> np.ndarray:
+        return np.zeros(0, int)
+
+    def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
+        n = D.shape[1]
+        return np.full(n, 1 / n)

@@ -1,0 +1,153 @@
+"""Rules and stages that shorten vectors: clipping to a norm, and centered clipping."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.rules.base import DistanceRule, Distances, Mixing, Rng, Stage, Weights, value
+
+FAR = 1e8  # in radii: beyond this only the direction of a vector matters, and weights would lose their digits
+BEYOND = 2.0**-500  # brings a vector whose squared length overflows back into sight, for a second pull
+
+
+@value
+class Pull(Mixing):
+    """Bring vectors that are absurdly far along their ray to 1e8 radii; leave all others alone.
+
+    The radius is the median distance to the anchor, or `length` if that is larger. What follows works on
+    weights, which lose all digits when a very far vector keeps one; at 1e8 radii a clipped or reweighted
+    vector acts as it would from its own place, up to 1e-8 of a radius. Part of other rules, not one itself.
+    """
+
+    anchor: str  # "start", "origin" or "medoid"
+    length: float = 0.0
+    lengths = ("length",)
+
+    @property
+    def anchors(self) -> tuple[str, ...]:  # type: ignore[override]
+        return () if self.anchor == "medoid" else (self.anchor,)
+
+    def centres(self, n: int, rng: Rng | None) -> np.ndarray | None:
+        return None if self.anchor == "medoid" else np.array([n])
+
+    def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
+        n = D.shape[1] - len(self.anchors)
+        middle = np.sort(D[:, :n], axis=1)[:, n // 2]
+        centre = int(middle.argmin())
+        limit = FAR * max(float(np.sqrt(middle[centre])), self.length)
+        shrink = _shrink(D[centre, :n], limit)
+        M = np.eye(n, D.shape[1]) * shrink[:, None]
+        M[:, centre if self.anchor == "medoid" else n] += 1 - shrink
+        return M
+
+
+def _shrink(squares: np.ndarray, limit: float) -> np.ndarray:
+    """By how much vectors of these squared lengths are shortened to a limit: min(1, limit / length)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(squares > 0, limit / np.sqrt(squares), 1.0)
+    return np.where(np.isinf(squares), BEYOND, np.minimum(1.0, ratio))
+
+
+def _pulled(rule: Stage, anchor: str, tau: float) -> tuple[Stage, ...]:
+    return (Pull(anchor, tau), Pull(anchor, tau), rule)
+
+
+@value
+class Clip(Mixing):
+    r"""Every vector shortened to norm τ where it is longer.
+
+    .. math:: y_i = x_i \min(1, \tau / \lVert x_i \rVert)
+
+    Depends on where the origin is: clip updates, not models. O(n d) time.
+
+    >>> (Clip(tau=1.0) >> Average())(np.array([[3.0, 4.0], [0.6, 0.8]]))
+    array([0.6, 0.8])
+    """
+
+    tau: float
+    anchors = ("origin",)
+    lengths = ("tau",)
+    formula = "y_i = x_i min(1, τ/|x_i|)"
+    promise = "bounds the harm of one vector by τ"
+    cost = "n d"
+
+    def stages(self) -> tuple[Stage, ...]:
+        return _pulled(self, "origin", self.tau)
+
+    def centres(self, n: int, rng: Rng | None) -> np.ndarray:
+        return np.array([n])
+
+    def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
+        n = D.shape[1] - 1
+        shrink = _shrink(D[0, :n], self.tau)
+        return np.hstack([np.diag(shrink), 1 - shrink[:, None]])
+
+
+@value
+class NormBoundedMean(DistanceRule):
+    r"""Mean of the vectors shortened to norm τ.
+
+    .. math:: F(X) = \tfrac{1}{n} \sum_i x_i \min(1, \tau / \lVert x_i \rVert)
+
+    What the experiments of Yi et al. 2024 call CClip: centered clipping from v = 0, one iteration. Each of f
+    liars moves the answer by at most 2τ/n. O(n d) time.
+
+    >>> NormBoundedMean(tau=1.0)(np.array([[3.0, 4.0], [0.6, 0.8]]))
+    array([0.6, 0.8])
+    """
+
+    tau: float
+    anchors = ("origin",)
+    lengths = ("tau",)
+    formula = "mean of x_i min(1, τ/|x_i|)"
+    promise = "f liars move it by at most 2fτ/n"
+    cost = "n d"
+
+    def stages(self) -> tuple[Stage, ...]:
+        return _pulled(self, "origin", self.tau)
+
+    def centres(self, n: int, rng: Rng | None) -> np.ndarray:
+        return np.array([n])
+
+    def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
+        n = D.shape[1] - 1
+        w = _shrink(D[0, :n], self.tau) / n
+        return np.append(w, 1 - w.sum())
+
+
+@value
+class CenteredClipping(DistanceRule):
+    r"""Steps from a start towards the vectors, each shortened to τ (Karimireddy et al. 2021).
+
+    .. math:: v \leftarrow v + \tfrac{1}{n} \sum_i (x_i - v) \min(1, \tau / \lVert x_i - v \rVert)
+
+    `iterations` times, from `start=` of the call (the last aggregate; the origin if there is none). The rule
+    keeps no memory of its own. Each of f liars moves an iteration by at most 2τ/n. O(n² d) time, whatever the
+    number of iterations. No bound holds for every τ.
+
+    >>> X = np.array([[1.0], [1.1], [0.9], [90.0]])
+    >>> CenteredClipping(tau=0.5, iterations=9)(X, start=np.array([1.0]))
+    array([1.16666667])
+    """
+
+    tau: float
+    iterations: int = 1
+    anchors = ("start",)
+    lengths = ("tau",)
+    formula = "v += mean of (x_i - v) min(1, τ/|x_i - v|), from a start"
+    promise = "f liars move a step by at most 2fτ/n"
+    cost = "n² d"
+
+    def stages(self) -> tuple[Stage, ...]:
+        return _pulled(self, "start", self.tau)
+
+    def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
+        n = D.shape[1] - 1
+        w = np.zeros(n + 1)
+        w[n] = 1.0
+        for _ in range(self.iterations):
+            squares = np.maximum(D @ w - 0.5 * w @ D @ w, 0.0)
+            step = _shrink(squares[:n], self.tau) / n
+            w *= 1 - step.sum()
+            w[:n] += step
+        return w

@@ -1,0 +1,159 @@
+"""1-center and 1-mean clustering with outliers: the rules of the paper (Yi et al., AAAI 2024).
+
+CenterwO and MeanwO are its Algorithm 2, also called Inner; OuterCenter and OuterMean its Algorithm 4.
+The constants are those of a check of its Theorem 2; where they differ from the printed ones, theirs are
+larger or, for CenterwO as an agnostic robust aggregator, not true.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.rules.base import DistanceRule, Distances, Rng, Weights, value
+from holdfast.rules.decision import Choice
+
+
+def nearest(D: Distances, row: int, k: int) -> np.ndarray:
+    """Positions of the k points nearest to a centre, in order; ties go to the lowest index."""
+    return np.argsort(D[row], kind="stable")[:k]
+
+
+def even(members: np.ndarray, n: int) -> Weights:
+    """Equal weights on the members, none on the other points.
+
+    >>> even(np.array([0, 2]), 3)
+    array([0.5, 0. , 0.5])
+    """
+    w = np.zeros(n)
+    w[members] = 1 / len(members)
+    return w
+
+
+def radii(D: Distances, k: int) -> np.ndarray:
+    """Squared distance of each centre to its k-th nearest point, itself included."""
+    return np.partition(D, k - 1, axis=1)[:, k - 1]
+
+
+def scores(D: Distances, k: int) -> np.ndarray:
+    """Sum of squared distances of each centre to its k nearest points."""
+    return np.sort(D, axis=1)[:, :k].sum(axis=1)
+
+
+@value
+class CenterwO(DistanceRule):
+    r"""Mean of the :math:`n - f` vectors in the tightest ball centred on one of them.
+
+    .. math:: F(X) = \tfrac{1}{n-f} \sum_{x \in K(x_j)} x, \quad
+              j \in \arg\min_i \max_{x \in K(x_i)} \lVert x - x_i \rVert
+
+    with :math:`K(x_i)` the :math:`n - f` vectors nearest to :math:`x_i`, itself included.
+    A 2-approximation of 1-center clustering with outliers (Yi et al. 2024, Lemma 1),
+    (f, λ)-resilient for λ = (3f - 1) / (n - f), 0 at f = 0. O(n² d) time, O(n²)
+    memory beyond X. Ties go to the lowest index. The cost of its decision is the radius of that
+    ball, the bound one that no ball around n - f of the vectors can go below.
+
+    >>> CenterwO(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
+    array([1.])
+    """
+
+    f: int
+    formula = "mean of the n-f nearest to argmin_i max |x - x_i|"
+    promise = "λ = (3f-1)/(n-f)"
+    cost = "n² d"
+    why = "outside the tightest ball of n - f"
+
+    def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
+        k = D.shape[1] - self.f
+        radius = radii(D, k)
+        j = int(radius.argmin())
+        bound = np.partition(radius, k - 1)[k - 1] / 4  # k points have a k-th neighbour within twice the optimum
+        return Choice(even(nearest(D, j, k), D.shape[1]), np.sqrt(radius[j]), np.sqrt(bound), power=1)
+
+
+@value
+class MeanwO(DistanceRule):
+    r"""Mean of the :math:`n - f` vectors of least squared distance to one of them.
+
+    .. math:: F(X) = \tfrac{1}{n-f} \sum_{x \in K(x_j)} x, \quad
+              j \in \arg\min_i \sum_{x \in K(x_i)} \lVert x - x_i \rVert^2
+
+    with :math:`K(x_i)` the :math:`n - f` vectors nearest to :math:`x_i`, itself included.
+    A 2-approximation of 1-mean clustering with outliers (Yi et al. 2024, Lemma 1),
+    (f, κ)-robust for κ = f/(n - 2f) · (1 + min(√2, √((n-f)/(n-2f))))², 0 at f = 0.
+    O(n² d) time, O(n²) memory beyond X. Ties go to the lowest index. The cost of its decision is the
+    sum of squares of the kept vectors around their mean, the bound a lower bound on that of any n - f.
+
+    >>> MeanwO(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
+    array([1.])
+    """
+
+    f: int
+    formula = "mean of the n-f nearest to argmin_i Σ |x - x_i|²"
+    promise = "κ ≤ 5.83 f/(n-2f)"
+    cost = "n² d"
+    why = "not among the n - f of least squared distance"
+
+    def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
+        k = D.shape[1] - self.f
+        score = scores(D, k)
+        K = nearest(D, int(score.argmin()), k)
+        bound = np.sort(score)[:k].sum() / (2 * k)
+        return Choice(even(K, D.shape[1]), D[np.ix_(K, K)].sum() / (2 * k), bound)
+
+
+def outside(cluster: np.ndarray, n: int) -> Weights:
+    """Equal weights on all points but those of a cluster."""
+    return even(np.setdiff1d(np.arange(n), cluster), n)
+
+
+@value
+class OuterCenter(DistanceRule):
+    r"""Mean of the :math:`n - f` vectors outside of the tightest ball that holds f.
+
+    .. math:: F(X) = \tfrac{1}{n-f} \sum_{x \in X \setminus N(x_j)} x, \quad
+              j \in \arg\min_i \max_{x \in N(x_i)} \lVert x - x_i \rVert
+
+    with :math:`N(x_i)` the f vectors nearest to :math:`x_i`, itself included (Yi et al. 2024, Algorithm 4).
+    Made for sneak attacks, as one of two candidates: by itself it is unbounded in every criterion, since
+    liars far out leave the honest as the tightest cluster. With f = 1 it leaves out the first vector.
+    O(n² d) time. Ties go to the lowest index.
+
+    >>> OuterCenter(f=2)(np.array([[0.0], [3.0], [3.1], [6.0], [9.0]]))
+    array([5.])
+    """
+
+    f: int
+    formula = "mean without the f nearest to argmin_i max |x - x_i|"
+    promise = "none by itself (unbounded); half of a two-phase round"
+    cost = "n² d"
+    why = "in the tightest ball of f"
+
+    def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
+        n = D.shape[1]
+        j = int(radii(D, max(1, self.f)).argmin())
+        return outside(nearest(D, j, self.f), n)
+
+
+@value
+class OuterMean(DistanceRule):
+    r"""Mean of the :math:`n - f` vectors outside of the f of least squared distance to one of them.
+
+    .. math:: F(X) = \tfrac{1}{n-f} \sum_{x \in X \setminus N(x_j)} x, \quad
+              j \in \arg\min_i \sum_{x \in N(x_i)} \lVert x - x_i \rVert^2
+
+    with :math:`N(x_i)` the f vectors nearest to :math:`x_i`, itself included (Yi et al. 2024, Algorithm 4).
+    As OuterCenter: half of a two-phase round, unbounded by itself. O(n² d) time. Ties go to the lowest index.
+
+    >>> OuterMean(f=2)(np.array([[0.0], [3.0], [3.1], [6.0], [9.0]]))
+    array([5.])
+    """
+
+    f: int
+    formula = "mean without the f nearest to argmin_i Σ |x - x_i|²"
+    promise = "none by itself (unbounded); half of a two-phase round"
+    cost = "n² d"
+    why = "in the cluster of f of least squared distance"
+
+    def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
+        n = D.shape[1]
+        return outside(nearest(D, int(scores(D, self.f).argmin()), self.f), n)

@@ -1,0 +1,81 @@
+"""Rules that treat every coordinate by itself: the median and the trimmed mean."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.rules.base import CoordinateRule, value
+
+
+def ranked(block: np.ndarray) -> np.ndarray:
+    """(n, b) -> (b, n): every column's values in order. Sorting along memory is what makes it fast."""
+    values = block.T.copy()
+    values.sort(axis=1)
+    return values
+
+
+def used_between(block: np.ndarray, low: int, high: int) -> np.ndarray:
+    """The share of columns in which each row stands at a rank from low to high (excluded)."""
+    order = np.argsort(block.T, axis=1, kind="stable")[:, low:high]
+    return np.bincount(order.ravel(), minlength=len(block)) / block.shape[1]
+
+
+@value
+class CWM(CoordinateRule):
+    r"""Coordinate-wise median.
+
+    .. math:: F(X)_k = \operatorname{median}(x_{1k}, \dots, x_{nk})
+
+    The mean of the two middle values where n is even; with `lower` the lower one, as torch.median has it.
+    (f, κ)-robust for every f < n/2, with κ = (n-1)/(n+1-2f) for odd n and (n-2)/(n+2-2f) for even n; the
+    lower median of even n has n/(n-2f). O(n log n) a coordinate, on all cores. Order does not matter.
+
+    >>> CWM()(np.array([[0.0, 5.0], [1.0, 6.0], [2.0, -90.0]]))
+    array([1., 5.])
+    """
+
+    lower: bool = False
+    formula = "median of each coordinate"
+    promise = "κ = (n-1)/(n+1-2f), n odd"
+    cost = "n log n · d"
+    why = "never in the middle"
+
+    def _middle(self, n: int) -> tuple[int, int]:
+        return (n - 1) // 2, (n - 1) // 2 if self.lower else n // 2
+
+    def columns(self, block: np.ndarray) -> np.ndarray:
+        low, high = self._middle(len(block))
+        values = ranked(block)
+        return values[:, low] if low == high else values[:, low] / 2 + values[:, high] / 2
+
+    def used(self, block: np.ndarray) -> np.ndarray:
+        low, high = self._middle(len(block))
+        return used_between(block, low, high + 1)
+
+
+@value
+class CWTM(CoordinateRule):
+    r"""Coordinate-wise trimmed mean: the mean of what is left without the f lowest and f highest values.
+
+    .. math:: F(X)_k = \tfrac{1}{n-2f} \sum_{i=f+1}^{n-f} x_{(i)k}
+
+    (f, κ)-robust for κ = f/(n-2f), which no rule betters. O(n log n) a coordinate, on all cores. The kept
+    values are added up, never subtracted from a total, so a huge value leaves no trace.
+
+    >>> CWTM(f=1)(np.array([[0.0], [1.0], [3.0], [90.0]]))
+    array([2.])
+    """
+
+    f: int
+    formula = "mean of each coordinate's n-2f middle values"
+    promise = "κ = f/(n-2f), optimal"
+    cost = "n log n · d"
+    why = "trimmed in every coordinate"
+
+    def columns(self, block: np.ndarray) -> np.ndarray:
+        values = ranked(block)[:, self.f : len(block) - self.f]
+        weight = np.full(values.shape[1], 1 / values.shape[1], values.dtype)
+        return np.einsum("ij,j->i", values, weight)  # weighted first: a sum of large values overflows
+
+    def used(self, block: np.ndarray) -> np.ndarray:
+        return used_between(block, self.f, len(block) - self.f)

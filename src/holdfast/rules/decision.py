@@ -1,0 +1,102 @@
+"""What a rule decided about a round: the answer, who was kept, left out or dropped, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Weights = np.ndarray
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Weights with the cost that they were chosen by and a lower bound on the optimal cost.
+
+    `power` says in which power of a length the cost is: 1 for a radius, 2 for a sum of squares.
+    """
+
+    weights: Weights
+    cost: float | None = None
+    bound: float | None = None
+    power: int = 2
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One round.
+
+    `weights` has one entry a worker: its weight in the answer, or, for rules on single coordinates, the
+    share of coordinates in which it was used. `distances` are the squared distances that the last distance
+    stage saw, over `rows` if it saw the workers' own vectors. `cost` is the rule's own cost and `bound` a
+    lower bound on the optimal one, where known.
+    """
+
+    rule: Any
+    asked: Any
+    n: int
+    value: Any = field(repr=False)
+    weights: np.ndarray = field(repr=False)
+    dropped: dict[int, str]
+    rows: np.ndarray = field(repr=False)
+    distances: np.ndarray | None = field(default=None, repr=False)
+    cost: float | None = None
+    bound: float | None = None
+    note: str = ""
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Workers that have a part in the answer."""
+        return tuple(int(i) for i in np.flatnonzero(self.weights))
+
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """Workers that were looked at and have no part in the answer."""
+        return tuple(int(i) for i in self.rows if self.weights[i] == 0)
+
+    @property
+    def lowered(self) -> bool:
+        """Whether f was lowered because dropped vectors left too few."""
+        return self.rule != self.asked
+
+    def radii(self) -> np.ndarray | None:
+        """Distance of each worker to the answer, nan for the dropped; None where D does not tell."""
+        D = self.distances
+        w = self.weights[self.rows]
+        if D is None or D.shape != (len(w), len(w)) or not np.isclose(w.sum(), 1.0):
+            return None
+        on = np.flatnonzero(w)
+        with np.errstate(invalid="ignore"):
+            squares = D[:, on] @ w[on] - 0.5 * w[on] @ D[np.ix_(on, on)] @ w[on]
+        out = np.full(self.n, np.nan)
+        out[self.rows] = np.sqrt(np.maximum(squares, 0.0))
+        return out
+
+    def table(self, names: Sequence[str] | None = None) -> list[tuple[str, str, str, str, str]]:
+        """A row a worker: name, status, weight, distance to the answer, why."""
+        radii = self.radii()
+        out = []
+        for i in range(self.n):
+            name = names[i] if names else str(i)
+            far = "" if radii is None or np.isnan(radii[i]) else f"{radii[i]:.4g}"
+            if i in self.dropped:
+                out.append((name, "dropped", "", "", self.dropped[i]))
+            elif self.weights[i]:
+                out.append((name, "kept", f"{self.weights[i]:.4g}", far, ""))
+            else:
+                out.append((name, "left out", "0", far, self.rule.why))
+        return out
+
+    def summary(self) -> str:
+        """One line: the rule and the counts; a second one when f was lowered."""
+        counts = f"{len(self.kept)} kept, {len(self.left_out)} left out, {len(self.dropped)} dropped"
+        return f"{self.rule!r} on {self.n} vectors: {counts}" + (f"\n{self.note}" if self.note else "")
+
+    def __str__(self) -> str:
+        head = ("worker", "status", "weight", "distance", "why")
+        rows = [head, *self.table()]
+        wide = [max(len(row[c]) for row in rows) for c in range(4)]
+        lines = ["  ".join([*(t.ljust(w) for t, w in zip(row, wide, strict=False)), row[4]]).rstrip() for row in rows]
+        return "\n".join([self.summary(), *lines])

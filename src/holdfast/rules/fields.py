@@ -1,0 +1,48 @@
+"""Hyperparameters are checked once, when the value is built, by the names of its fields."""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import fields
+from typing import Any
+
+from holdfast.errors import BadInput
+
+COUNTS = {"f": 0, "m": 1, "s": 1, "iterations": 1}  # name -> smallest
+LENGTHS = {"tau": True, "floor": False}  # name -> must it exceed zero
+
+
+def check(value: Any) -> None:
+    """Turn counts into ints and lengths into floats, or refuse with a sentence."""
+    for field in fields(value):
+        given = getattr(value, field.name)
+        if given is None and "None" in str(field.type):
+            continue
+        if field.name in COUNTS:
+            object.__setattr__(value, field.name, _count(value, field.name, given))
+        elif field.name in LENGTHS:
+            object.__setattr__(value, field.name, _length(value, field.name, given))
+
+
+def _count(value: Any, name: str, given: Any) -> int:
+    who = type(value).__name__
+    try:
+        number = operator.index(given)
+        if isinstance(given, bool) or number < COUNTS[name]:
+            raise TypeError
+    except TypeError:
+        want = f"a whole number, at least {COUNTS[name]}"
+        raise BadInput(f"{who} was given {name} = {given!r}; {name} is {want}.") from None
+    return number
+
+
+def _length(value: Any, name: str, given: Any) -> float:
+    try:
+        number = float(given)
+        if not math.isfinite(number) or number < 0 or (LENGTHS[name] and number == 0):
+            raise ValueError
+    except (TypeError, ValueError):
+        want = "a finite number above 0" if LENGTHS[name] else "a finite number, at least 0"
+        raise BadInput(f"{type(value).__name__} was given {name} = {given!r}; {name} is {want}.") from None
+    return number

@@ -1,0 +1,91 @@
+"""Krum and Multi-Krum (Blanchard et al. 2017), with the forms that other libraries give these names."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.errors import BadInput
+from holdfast.rules.base import DistanceRule, Distances, Rng, Weights, value
+from holdfast.rules.clustering import even
+
+FORMS = ("n-f-2", "n-f-1")
+
+
+def krum_scores(D: Distances, others: int, squared: bool) -> np.ndarray:
+    """Sum of the (squared) distances of each vector to so many nearest others."""
+    near = np.sort(D, axis=1)[:, 1 : others + 1]  # the first is the vector itself
+    return (near if squared else np.sqrt(near)).sum(axis=1)
+
+
+class _Krum(DistanceRule):
+    f: int
+    others: str
+    squared: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.others not in FORMS:
+            name = type(self).__name__
+            raise BadInput(f"{name} was given others = {self.others!r}; the forms are {' and '.join(FORMS)}.")
+
+    def least(self) -> int:
+        return 2 * self.f + (3 if self.others == "n-f-2" else 1)
+
+    def _best(self, D: Distances, m: int) -> Weights:
+        n = D.shape[1]
+        others = n - self.f - int(self.others[-1])
+        return even(np.argsort(krum_scores(D, others, self.squared), kind="stable")[:m], n)
+
+
+@value
+class Krum(_Krum):
+    r"""The vector with the least sum of squared distances to its n - f - 2 nearest others.
+
+    .. math:: F(X) = x_j, \quad j \in \arg\min_i \sum_{x \in N(x_i)} \lVert x - x_i \rVert^2
+
+    with :math:`N(x_i)` the :math:`n - f - 2` vectors nearest to :math:`x_i` without itself (Blanchard et al.
+    2017; n ≥ 2f + 3). `others="n-f-1"` is ByzFL's form, (f, κ)-robust for κ = (√(2(n-f)) + √f)² / (n-2f) and
+    good from n = 2f + 1; `squared=False` adds up plain distances, as TorchJD does. O(n² d) time. Ties go to
+    the lowest index.
+
+    >>> Krum(f=1)(np.array([[0.0], [1.0], [1.5], [2.1], [90.0]]))
+    array([1.5])
+    """
+
+    f: int
+    others: str = "n-f-2"
+    squared: bool = True
+    formula = "x_j, j = argmin_i Σ |x - x_i|² over its n-f-2 nearest others"
+    promise = "κ = (√(2(n-f))+√f)²/(n-2f) for n-f-1 others"
+    cost = "n² d"
+    why = "its score is not the least"
+
+    def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
+        return self._best(D, 1)
+
+
+@value
+class MultiKrum(_Krum):
+    r"""Mean of the m vectors with the least Krum scores (Blanchard et al. 2017).
+
+    m is n - f unless it is given. The forms of the score are those of Krum. O(n² d) time. Ties go to the
+    lowest index.
+
+    >>> MultiKrum(f=1, m=3)(np.array([[0.0], [1.0], [1.5], [2.0], [90.0]]))
+    array([1.5])
+    """
+
+    f: int
+    m: int | None = None
+    others: str = "n-f-2"
+    squared: bool = True
+    formula = "mean of the m vectors of least Krum score"
+    promise = "none known here"
+    cost = "n² d"
+    why = "not among the m least scores"
+
+    def least(self) -> int:
+        return max(super().least(), self.m or 0)
+
+    def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
+        return self._best(D, self.m or D.shape[1] - self.f)

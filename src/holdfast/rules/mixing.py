@@ -1,0 +1,68 @@
+"""Pre-aggregations: stages that make the points of a round more alike before a rule decides."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.rules.base import Distances, Mixing, Rng, value
+
+
+@value
+class NNM(Mixing):
+    r"""Nearest-neighbour mixing: every vector becomes the mean of the n - f nearest to it.
+
+    .. math:: y_i = \tfrac{1}{n-f} \sum_{x \in K(x_i)} x
+
+    with :math:`K(x_i)` the :math:`n - f` vectors nearest to :math:`x_i`, itself included (Allouah et al. 2023).
+    A rule with κ becomes one with 8f/(n-f) · (κ + 1) at most. O(n² d) time. Ties go to the lowest index.
+
+    >>> (NNM(f=1) >> Krum(f=1))(np.array([[0.0], [1.0], [2.0], [3.0], [90.0]]))
+    array([1.5])
+    """
+
+    f: int
+    formula = "y_i = mean of the n-f nearest to x_i"
+    promise = "κ -> 8f/(n-f) · (κ+1) at most"
+    cost = "n² d"
+
+    def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
+        n = D.shape[1]
+        near = np.argsort(D, axis=1, kind="stable")[:, : n - self.f]
+        M = np.zeros((n, n))
+        np.put_along_axis(M, near, 1 / near.shape[1], axis=1)
+        return M
+
+
+@value
+class Bucketing(Mixing):
+    r"""Means of buckets of s vectors, drawn at random (Karimireddy et al. 2022).
+
+    .. math:: y_j = \tfrac{1}{|B_j|} \sum_{i \in B_j} x_i
+
+    with the :math:`\lceil n/s \rceil` buckets cut from a random order; the last one may be smaller. A liar
+    spoils a whole bucket, so the rule behind it needs its own 2f + 1 (or more) buckets. Takes `rng`. O(n d).
+
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [90.0]])
+    >>> (Bucketing(s=2) >> CWM())(X, rng=np.random.default_rng(0))
+    array([2.5])
+    """
+
+    s: int
+    random = True
+    formula = "y_j = mean of s vectors drawn at random"
+    promise = "variance / s; a liar spoils a bucket"
+    cost = "n d"
+
+    def size(self, n: int) -> int:
+        return -(-n // self.s)
+
+    def centres(self, n: int, rng: Rng | None) -> np.ndarray:
+        return np.zeros(0, int)
+
+    def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
+        assert rng is not None  # the driver refuses without it
+        n = D.shape[1]
+        order = rng.permutation(n)
+        M = np.zeros((self.size(n), n))
+        M[np.arange(n) // self.s, order] = 1.0
+        return M / M.sum(axis=1, keepdims=True)

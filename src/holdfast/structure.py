@@ -1,0 +1,116 @@
+"""The structure of an update: an array, or lists, tuples and dicts of arrays, in any nesting."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import BadInput, listing
+from holdfast.libraries import Array, host, kind, library
+
+Flat = list[tuple[str, Array, Any]]
+"""Name, numbers, and the array as it was given, of each leaf in order."""
+DEEPEST = 32
+
+
+def flatten(update: Any, path: str = "") -> Flat | str:
+    """The leaves of an update in order; or, as text, why it is none."""
+    if path.count(".") > DEEPEST:
+        return f"a nesting deeper than {DEEPEST}"
+    if library(update):
+        try:
+            a = host(update)
+        except (BadInput, TypeError, ValueError) as error:
+            return str(error).rstrip(".")
+        if not path and a.ndim == 0:
+            return "a scalar"
+        return [(path, a, update)] if kind(a) else f"numbers of type {a.dtype}"
+    if isinstance(update, (int, float)) and path:
+        return _plain(path, update)
+    if isinstance(update, (list, tuple)) and update and all(type(v) in (int, float, bool) for v in update):
+        return _plain(path, update)
+    if not isinstance(update, (list, tuple, Mapping)):
+        return "nothing" if update is None else f"a {type(update).__name__}"
+    if not update:
+        return "an empty update"
+    out: Flat = []
+    named = update.items() if isinstance(update, Mapping) else enumerate(update)
+    if isinstance(update, Mapping):
+        named = sorted(named, key=lambda item: str(item[0]))  # workers may differ in the order of their keys
+    for key, value in named:
+        part = flatten(value, f"{path}.{key}" if path else str(key))
+        if isinstance(part, str):
+            return f"{part} at {path}.{key}" if path else f"{part} at {key}"
+        out += part
+    return out
+
+
+def _plain(path: str, update: Any) -> Flat | str:
+    try:
+        a = np.asarray(update)
+    except OverflowError:
+        return "an integer beyond all floats"
+    return [(path, a, a)] if kind(a) else "an integer beyond 64 bits"
+
+
+def build(template: Any, parts: Iterator[Any]) -> Any:
+    """The inverse of flatten: the leaves, in order, put into the template's structure."""
+    if library(template) or isinstance(template, (int, float)):
+        return next(parts)
+    if isinstance(template, (list, tuple)):
+        if all(type(v) in (int, float, bool) for v in template):
+            return next(parts)
+        made = [build(v, parts) for v in template]
+        return made if isinstance(template, list) else tuple(made)
+    built = {key: build(template[key], parts) for key in sorted(template, key=str)}
+    ordered = {key: built[key] for key in template}
+    return type(template)(ordered) if isinstance(template, dict) else ordered
+
+
+def _shape(flat: Flat) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    return tuple((name, tuple(a.shape)) for name, a, _ in flat)
+
+
+def differs(flat: Flat | str, model: Flat) -> str:
+    """In what an update differs from the model's structure; "" if in nothing."""
+    if isinstance(flat, str):
+        return flat
+    mine, theirs = dict(_shape(flat)), dict(_shape(model))
+    if missing := theirs.keys() - mine.keys():
+        return f"no entry {min(missing)}"
+    if extra := mine.keys() - theirs.keys():
+        return f"an unknown entry {min(extra)}"
+    for name, shape in theirs.items():
+        if mine[name] != shape:
+            return f"shape {mine[name]} instead of {shape}" + (f" at {name}" if name else "")
+    return ""
+
+
+def common(flats: list[Flat | str], who: str) -> Flat:
+    """The structure that all updates share, or a refusal that names those that do not."""
+    votes = Counter(flat if isinstance(flat, str) else _shape(flat) for flat in flats)
+    wanted = max((v for v in votes if not isinstance(v, str)), key=votes.__getitem__, default=None)
+    if wanted is None:
+        raise BadInput(f"{who} was given {flats[0]} for update 0; send arrays, lists of arrays or dicts of arrays.")
+    model = next(f for f in flats if not isinstance(f, str) and _shape(f) == wanted)
+    odd = {i: why for i, flat in enumerate(flats) if (why := differs(flat, model))}
+    if odd:
+        first = min(odd)
+        raise BadInput(
+            f"{who} was given updates of different structure: {listing(odd)} of {len(flats)} differ from the others "
+            f"(update {first}: {odd[first]}); drop them, or pass like= with an update of the right structure."
+        )
+    return model
+
+
+def majority(given: Sequence[Any]) -> Any:
+    """An update of the structure that more than half of the updates share, or None."""
+    flats = [flatten(update) for update in given]
+    votes = Counter(_shape(flat) for flat in flats if not isinstance(flat, str))
+    shape, count = votes.mostcommon(1)[0] if votes else ((), 0)
+    if 2 * count <= len(given):
+        return None
+    return next(u for u, flat in zip(given, flats, strict=True) if not isinstance(flat, str) and _shape(flat) == shape)

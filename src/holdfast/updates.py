@@ -1,0 +1,197 @@
+"""What workers send: n updates of one structure, read as blocks of columns, answered in kind.
+
+An update is an array, a list of arrays (Flower), a dict of named tensors (state_dict), or any
+nesting of these. Nothing is copied into one big matrix and nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import BadInput, listing
+from holdfast.libraries import Array, give_back, host, kind, library, numbers
+from holdfast.structure import build, common, differs, flatten
+
+Rows = np.ndarray
+Measured = Callable[[str], bool]
+BLOCK = 2048  # columns that are worked on together
+HELD, VIEWED = 1 << 18, 1 << 22  # numbers read at once where they are copied (the cache), and where not
+
+
+def spans(size: int, width: int) -> Iterator[tuple[int, int]]:
+    """Cut 0..size into pieces of at most width.
+
+    >>> list(spans(5, 2))
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    return ((s, min(s + width, size)) for s in range(0, size, width))
+
+
+@dataclass
+class Leaf:
+    """One entry of the structure, over all workers: n rows of `size` numbers."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str  # "f4" or "f8" to compute in, "i" for counters
+    data: Any  # one (n, size) array, or a list of n arrays
+    like: Any  # the array whose library and device the answer takes
+    dtype: Any  # the answer's dtype; None: the computed one
+    measured: bool = True
+    extras: list[np.ndarray] = field(default_factory=list)  # rows of our own behind the workers'
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def computed(self) -> np.dtype[Any]:
+        """The dtype of its arithmetic."""
+        return np.dtype({"f4": np.float32, "f8": np.float64, "i": np.int64}[self.kind])
+
+    def spans(self, rows: int) -> Iterator[tuple[int, int]]:
+        """The columns in pieces of whole blocks, as many as may be read at once for so many rows."""
+        view = isinstance(self.data, np.ndarray) and self.data.dtype == self.computed
+        return spans(self.size, max(1, (VIEWED if view else HELD) // max(1, rows) // BLOCK) * BLOCK)
+
+    def same(self, i: int, j: int) -> bool:
+        """Whether two rows are equal to the bit; stops at the first difference."""
+        pieces = spans(self.size, HELD // 4)
+        return all(np.array_equal(self._row(i, s, e), self._row(j, s, e)) for s, e in pieces)
+
+    def _row(self, i: int, s: int, e: int) -> np.ndarray:
+        if i >= len(self.data):
+            return self.extras[i - len(self.data)][s:e]
+        return numbers(_columns(self.data[i], s, e), self.computed)
+
+    def block(self, rows: Rows | None, s: int, e: int, dtype: Any = None) -> np.ndarray:
+        """Columns s to e of some rows (None: of all workers); a view where that is possible."""
+        dtype = np.dtype(dtype or self.computed)
+        if not isinstance(self.data, list) and (rows is None or not self.extras):
+            return numbers(self.data[:, s:e] if rows is None else self.data[rows, s:e], dtype)
+        rows = np.arange(len(self.data)) if rows is None else rows
+        out = np.empty((len(rows), e - s), dtype)
+        for at, i in enumerate(rows):
+            out[at] = self._row(i, s, e)
+        return out
+
+
+def _columns(row: Array, s: int, e: int) -> Array:
+    if isinstance(row, np.ndarray) and not row.flags.c_contiguous:
+        return np.asarray(row.flat[s:e])  # reads these columns only
+    return row.reshape(-1)[s:e]
+
+
+@dataclass
+class Updates:
+    """n updates read alike; `malformed` names the rows that could not be, with the reason."""
+
+    n: int
+    leaves: list[Leaf]
+    rebuild: Callable[[Iterator[Any]], Any]
+    malformed: dict[int, str]
+
+    @property
+    def floats(self) -> list[Leaf]:
+        return [leaf for leaf in self.leaves if leaf.kind != "i"]
+
+    def finite(self) -> np.ndarray:
+        """Which rows hold finite numbers only: one cheap look at everything."""
+        ok = np.ones(self.n, bool)
+        ok[list(self.malformed)] = False
+        rows = np.flatnonzero(ok)
+        with np.errstate(all="ignore"):
+            for leaf, s, e in self._chunks(len(rows)):
+                block = leaf.block(None if len(rows) == self.n else rows, s, e)
+                ok[rows] &= np.isfinite(block @ np.ones(e - s, block.dtype))
+        for i in rows[~ok[rows]]:  # the sum of large finite numbers overflows too: look again
+            at = np.array([i])
+            ok[i] = all(np.isfinite(leaf.block(at, s, e)).all() for leaf, s, e in self._chunks(1))
+        return ok
+
+    def _chunks(self, rows: int) -> Iterator[tuple[Leaf, int, int]]:
+        return ((leaf, s, e) for leaf in self.floats for s, e in leaf.spans(rows))
+
+    def append(self, values: Sequence[np.ndarray]) -> int:
+        """Add a row of our own, one flat array a leaf, and return its number."""
+        for leaf, value in zip(self.leaves, values, strict=True):
+            leaf.extras.append(value)
+        return self.n + len(self.leaves[0].extras) - 1
+
+    def answer(self, values: Sequence[np.ndarray]) -> Any:
+        """One flat array a leaf -> an update with the structure, library, dtype and device given."""
+        with np.errstate(over="ignore"):
+            parts = [
+                give_back(value.reshape(leaf.shape), leaf.like, leaf.dtype)
+                for leaf, value in zip(self.leaves, values, strict=True)
+            ]
+        return self.rebuild(iter(parts))
+
+
+def read(X: Any, who: str, like: Any = None, measure: Measured | None = None) -> Updates:
+    """Understand what was given: an (n, ...) array, or a sequence of n updates.
+
+    With `like`, an update of the right structure (the server's own model), rows of another
+    structure are malformed and left out by name; without it they are refused, since nobody can
+    know which structure is meant.
+    """
+    if library(X):
+        return _from_matrix(X, who, measure)
+    if isinstance(X, (str, bytes, Mapping)) or not hasattr(X, "__iter__"):
+        raise BadInput(f"{who} was given a {type(X).__name__}; pass an (n, d) array or a list of n updates.")
+    given = list(X)
+    if not given:
+        raise BadInput(f"{who} was given n = 0 vectors; gather at least one.")
+    flats = [flatten(update) for update in given]
+    if like is None:
+        model = common(flats, who)
+        malformed = {}
+    else:
+        model = flatten(like)
+        if isinstance(model, str):
+            raise BadInput(f"{who} was given a `like` that is no update: {model}.")
+        malformed = {i: why for i, flat in enumerate(flats) if (why := differs(flat, model))}
+    if len(malformed) == len(given):
+        raise BadInput(f"{who} was given {len(given)} updates, none of the structure of `like`: {malformed[0]}.")
+    sound = [flat for i, flat in enumerate(flats) if i not in malformed]
+    counts = all(kind(a) == "i" for _, a, _ in model)
+    leaves = []
+    for at, (name, a, own) in enumerate(model):
+        column = [a if isinstance(f, str) or i in malformed else f[at][1] for i, f in enumerate(flats)]
+        best = own if like is not None else next((f[at][2] for f in sound if kind(f[at][1]) == "f8"), own)
+        leaves.append(_leaf(name, column, best, tuple(a.shape), counts, measure))
+    template = given[0] if like is None else like
+    return _checked(Updates(len(given), leaves, lambda parts: build(template, parts), malformed), who)
+
+
+def _from_matrix(X: Any, who: str, measure: Measured | None) -> Updates:
+    data = host(X)
+    shape = tuple(data.shape)
+    if not kind(data):
+        raise BadInput(f"{who} was given an array of {data.dtype}; send real numbers.")
+    if len(shape) < 2:
+        raise BadInput(f"{who} was given an array of shape {shape}; pass one row a worker, shape (n, d).")
+    if shape[0] == 0:
+        raise BadInput(f"{who} was given n = 0 vectors; gather at least one.")
+    leaf = _leaf("", data.reshape(shape[0], -1) if len(shape) > 2 else data, X, shape[1:], True, measure)
+    return _checked(Updates(shape[0], [leaf], next, {}), who)
+
+
+def _leaf(name: str, data: Any, like: Any, shape: tuple[int, ...], counts: bool, measure: Measured | None) -> Leaf:
+    how = kind(host(like))
+    integer = how == "i"
+    dtype = None if integer and counts else host(like).dtype if library(like) != "torch" else like.dtype
+    how = "f8" if integer and counts else how
+    return Leaf(name, shape, how, data, like, dtype, how != "i" and (measure is None or bool(measure(name))))
+
+
+def _checked(updates: Updates, who: str) -> Updates:
+    if sum(leaf.size for leaf in updates.leaves) == 0:
+        raise BadInput(f"{who} was given empty updates; send at least one number a worker.")
+    if not any(leaf.measured for leaf in updates.leaves):
+        raise BadInput(f"{who} was told to measure none of {listing(leaf.name for leaf in updates.leaves)}.")
+    return updates
