@@ -26,12 +26,12 @@ NATIVE, DIRECT = 2, 5  # levels in the input's precision; the level at which eve
 RANGE = {"f4": (2.0**-60, 2.0**100), "f8": (2.0**-900, 2.0**900)}  # of squares that lose nothing
 
 
-def distances(points: Points, centres: np.ndarray | None = None) -> tuple[np.ndarray, float]:
+def distances(points: Points, centres: np.ndarray | None = None, wide: bool = False) -> tuple[np.ndarray, float]:
     """Squared distances of the centres (None: all) to all points and anchors, times scale squared.
 
     The scale is a power of two, 1 unless the numbers are so large or small that squares would leave
     the range of floats; it is that of the row of lower-median size, which no minority can choose.
-    Between finite rows D may be +inf where one is some 1e150 times larger than that.
+    `wide` multiplies in float64 throughout. Between finite rows D may be +inf where one is some 1e150 times larger than that.
 
     >>> from holdfast.updates import read
     >>> D, scale = distances(Points.rows(read([[0.0, 0.0], [3.0, 4.0]], "me"), np.arange(2)))
@@ -42,9 +42,9 @@ def distances(points: Points, centres: np.ndarray | None = None) -> tuple[np.nda
     if len(centres) == 0:
         return np.zeros((0, len(points))), 1.0
     with np.errstate(all="ignore"):  # overflow is an answer here: such rows are looked at again
-        measure = Measure(points, centres)
+        measure = Measure(points, centres, wide)
         if not measure.whole():
-            measure = Measure(points, centres, wide=True, scale=_scale(points))
+            measure = Measure(points, centres, True, _scale(points))
             measure.whole()
     return measure.D, measure.scale
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from holdfast.errors import BadInput
 from holdfast.rules import CATALOGUE
-from holdfast.rules.base import Stage
 
 LONGEST = 2000
 
@@ -52,7 +51,7 @@ def _value(node: ast.expr, text: str, known: Mapping[str, type[Any]], top: bool 
             return value
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)) if not top:
             return -value
-        case ast.BinOp(left=ast.Constant(value=int() | float() as a), op=ast.Div(), right=ast.Constant(value=b)) if b:
+        case ast.BinOp(ast.Constant(int() | float() as a), ast.Div(), ast.Constant(int() | float() as b)) if b:
             return a / b  # z=20/35 reads better than its decimals
     raise BadInput(f"{ast.unparse(node)!r} in {text!r} is not a rule or a plain value; write one as MeanwO(f=3).")
 
@@ -72,6 +71,3 @@ def _build(name: str, args: list[Any], words: dict[str, Any], known: Mapping[str
         return rule(*args, **words)
     except TypeError:
         raise BadInput(f"{name} was given {len(args) + len(words)} values that do not fit; it is {wanted}.") from None
-
-
-__all__ = ["Stage", "parse"]

@@ -37,9 +37,9 @@ def flatten(update: Any, path: str = "") -> Flat | str:
     if not update:
         return "an empty update"
     out: Flat = []
-    named = update.items() if isinstance(update, Mapping) else enumerate(update)
-    if isinstance(update, Mapping):
-        named = sorted(named, key=lambda item: str(item[0]))  # workers may differ in the order of their keys
+    named: list[tuple[Any, Any]] = list(enumerate(update))
+    if isinstance(update, Mapping):  # workers may differ in the order of their keys
+        named = sorted(update.items(), key=lambda item: str(item[0]))
     for key, value in named:
         part = flatten(value, f"{path}.{key}" if path else str(key))
         if isinstance(part, str):
@@ -110,7 +110,7 @@ def majority(given: Sequence[Any]) -> Any:
     """An update of the structure that more than half of the updates share, or None."""
     flats = [flatten(update) for update in given]
     votes = Counter(_shape(flat) for flat in flats if not isinstance(flat, str))
-    shape, count = votes.mostcommon(1)[0] if votes else ((), 0)
+    shape, count = votes.most_common(1)[0] if votes else ((), 0)
     if 2 * count <= len(given):
         return None
     return next(u for u, flat in zip(given, flats, strict=True) if not isinstance(flat, str) and _shape(flat) == shape)

@@ -140,35 +140,36 @@ def read(X: Any, who: str, like: Any = None, measure: Measured | None = None) ->
     know which structure is meant.
     """
     if library(X):
-        return _from_matrix(X, who, measure)
+        return _from_matrix(X, who, like, measure)
     if isinstance(X, (str, bytes, Mapping)) or not hasattr(X, "__iter__"):
         raise BadInput(f"{who} was given a {type(X).__name__}; pass an (n, d) array or a list of n updates.")
     given = list(X)
     if not given:
         raise BadInput(f"{who} was given n = 0 vectors; gather at least one.")
     flats = [flatten(update) for update in given]
-    if like is None:
-        model = common(flats, who)
-        malformed = {}
-    else:
-        model = flatten(like)
-        if isinstance(model, str):
-            raise BadInput(f"{who} was given a `like` that is no update: {model}.")
-        malformed = {i: why for i, flat in enumerate(flats) if (why := differs(flat, model))}
+    model = common(flats, who) if like is None else flatten(like)
+    if isinstance(model, str):
+        raise BadInput(f"{who} was given a `like` that is no update: {model}.")
+    malformed = {i: why for i, flat in enumerate(flats) if (why := differs(flat, model))}
     if len(malformed) == len(given):
         raise BadInput(f"{who} was given {len(given)} updates, none of the structure of `like`: {malformed[0]}.")
     sound = [flat for i, flat in enumerate(flats) if i not in malformed]
-    counts = all(kind(a) == "i" for _, a, _ in model)
+    widest = [own if like is not None else _widest([flat[at] for flat in sound]) for at, (_, _, own) in enumerate(model)]
+    counts = all(kind(host(a)) == "i" for a in widest)
     leaves = []
-    for at, (name, a, own) in enumerate(model):
+    for at, (name, a, _) in enumerate(model):
         column = [a if isinstance(f, str) or i in malformed else f[at][1] for i, f in enumerate(flats)]
-        best = own if like is not None else next((f[at][2] for f in sound if kind(f[at][1]) == "f8"), own)
-        leaves.append(_leaf(name, column, best, tuple(a.shape), counts, measure))
+        leaves.append(_leaf(name, column, widest[at], tuple(a.shape), counts, measure))
     template = given[0] if like is None else like
     return _checked(Updates(len(given), leaves, lambda parts: build(template, parts), malformed), who)
 
 
-def _from_matrix(X: Any, who: str, measure: Measured | None) -> Updates:
+def _widest(column: list[tuple[str, Array, Any]]) -> Any:
+    """The first of the arrays with the widest kind of numbers: float64 before float32 before counts."""
+    return max(column, key=lambda leaf: ("i", "f4", "f8").index(kind(leaf[1])))[2]
+
+
+def _from_matrix(X: Any, who: str, like: Any, measure: Measured | None) -> Updates:
     data = host(X)
     shape = tuple(data.shape)
     if not kind(data):
@@ -177,6 +178,8 @@ def _from_matrix(X: Any, who: str, measure: Measured | None) -> Updates:
         raise BadInput(f"{who} was given an array of shape {shape}; pass one row a worker, shape (n, d).")
     if shape[0] == 0:
         raise BadInput(f"{who} was given n = 0 vectors; gather at least one.")
+    if like is not None and tuple(np.shape(like)) != shape[1:]:
+        raise BadInput(f"{who} was given rows of shape {shape[1:]}, but `like` has shape {np.shape(like)}.")
     leaf = _leaf("", data.reshape(shape[0], -1) if len(shape) > 2 else data, X, shape[1:], True, measure)
     return _checked(Updates(shape[0], [leaf], next, {}), who)
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform, final
 import numpy as np
 
 from holdfast.errors import BadInput
-from holdfast.rules.decision import Choice, Decision, Weights
+from holdfast.rules.decision import Choice, Decision, Weights as Weights
 from holdfast.rules.driver import run
 from holdfast.rules.fields import check
 from holdfast.updates import Measured
@@ -36,6 +36,7 @@ class Stage:
 
     anchors: ClassVar[tuple[str, ...]] = ()  # reference rows behind the points: "origin", "start"
     lengths: ClassVar[tuple[str, ...]] = ()  # fields that are lengths and scale with the vectors
+    precise: ClassVar[bool] = False  # adds up distances that cancel: measure in float64
     random: ClassVar[bool] = False  # needs rng at the call
     formula: ClassVar[str] = ""
     promise: ClassVar[str] = ""
@@ -69,8 +70,8 @@ class Stage:
 
     def lowered(self, by: int) -> Self:
         """The same with f lowered by so many, never below 0."""
-        f = getattr(self, "f", None)
-        return self if f is None else replace(self, f=max(0, f - by))
+        changes = {"f": max(0, self.f - by)} if hasattr(self, "f") else {}
+        return replace(self, **changes)
 
     def scaled(self, scale: float) -> Self:
         """The same for vectors that were multiplied by scale."""

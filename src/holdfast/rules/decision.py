@@ -59,7 +59,7 @@ class Decision:
     @property
     def lowered(self) -> bool:
         """Whether f was lowered because dropped vectors left too few."""
-        return self.rule != self.asked
+        return bool(self.rule != self.asked)
 
     def radii(self) -> np.ndarray | None:
         """Distance of each worker to the answer, nan for the dropped; None where D does not tell."""

@@ -18,9 +18,7 @@ Rng = np.random.Generator
 log = logging.getLogger("holdfast")
 
 
-def run(
-    rule: Any, X: Any, rng: Rng | None, start: Any, like: Any, measure: Measured | None, explain: bool
-) -> Decision:
+def run(rule: Any, X: Any, rng: Rng | None, start: Any, like: Any, measure: Measured | None, explain: bool) -> Decision:
     """Measure, decide, combine: the driver of every rule."""
     if not rule.answers:
         raise BadInput(f"{rule!r} gives back many vectors; follow it by a rule, as in {rule!r} >> Average().")
@@ -38,9 +36,9 @@ def run(
             return _column_decision(stage, rule, asked, points, dropped, rows, seen, explain)
         points = points.anchored(stage.anchors)
         centres = stage.centres(points.k, rng)
-        needed = (stage.anchors, None if centres is None else tuple(centres))
+        needed = (stage.anchors, None if centres is None else tuple(centres), stage.precise)
         if needed != measured:
-            D, scale = distances(points, centres)
+            D, scale = distances(points, centres, stage.precise)
         if hasattr(stage, "choose"):
             choice = stage.scaled(scale).choose(D, rng)
             seen = D / scale / scale if D.shape == (points.k, points.k) else seen
@@ -72,7 +70,9 @@ def _column_decision(
     weights = np.zeros(points.source.n)
     if explain:
         weights[rows] = points.shares(stage.used)[: len(rows)]
-    return Decision(rule, asked, points.source.n, value, weights, dropped, rows, seen, note=_note(rule, asked, dropped, rows))
+    return Decision(
+        rule, asked, points.source.n, value, weights, dropped, rows, seen, note=_note(rule, asked, dropped, rows)
+    )
 
 
 def _settle(rule: Any, present: int, dropped: dict[int, str]) -> Any:
@@ -82,7 +82,11 @@ def _settle(rule: Any, present: int, dropped: dict[int, str]) -> Any:
         if present >= settled.least():
             return settled
     least, f = rule.least(), getattr(rule, "f", None)
-    lost = f" ({len(dropped)} more were dropped: {listing(f'{i} is {why}' for i, why in dropped.items())})" if dropped else ""
+    lost = (
+        f" ({len(dropped)} more were dropped: {listing(f'{i} is {why}' for i, why in dropped.items())})"
+        if dropped
+        else ""
+    )
     most = max((k for k in range(f or 0) if rule.lowered((f or 0) - k).least() <= present), default=None)
     tolerate = f", which tolerate at most f = {most}; lower f or gather" if most is not None else "; gather"
     raise BadInput(f"{rule!r} was given n = {present} vectors{lost}{tolerate} at least {least} vectors.")
@@ -94,7 +98,9 @@ def _note(rule: Any, asked: Any, dropped: dict[int, str], rows: np.ndarray) -> s
         log.info("%r dropped %s", asked, "; ".join(f"{i}: {why}" for i, why in dropped.items()))
     if rule == asked:
         return ""
-    note = f"f was lowered from {asked!r}: {len(dropped)} dropped vectors left {len(rows)}, and {asked.least()} are needed"
+    note = (
+        f"f was lowered from {asked!r}: {len(dropped)} dropped vectors left {len(rows)}, and {asked.least()} are needed"
+    )
     log.warning("%r: %s", rule, note)
     return note
 

@@ -56,7 +56,7 @@ class Krum(_Krum):
     others: str = "n-f-2"
     squared: bool = True
     formula = "x_j, j = argmin_i Σ |x - x_i|² over its n-f-2 nearest others"
-    promise = "κ = (√(2(n-f))+√f)²/(n-2f) for n-f-1 others"
+    promise = "κ ≤ (√(2(n-f))+√f)²/(n-2f) with others='n-f-1'"
     cost = "n² d"
     why = "its score is not the least"
 

@@ -17,21 +17,22 @@ class GeometricMedian(DistanceRule):
 
     .. math:: F(X) \in \arg\min_y \sum_i \lVert x_i - y \rVert
 
-    Found by Weiszfeld's iteration with the correction of Vardi and Zhang at the vectors themselves, on weights
-    and D alone, until it moves less than 1e-10 median radii: no absolute tolerance, so updates of size 1e-6 and
+    Found by Weiszfeld's iteration, as Vardi and Zhang made it safe at the vectors themselves, on weights and D
+    alone, until it moves less than 1e-10 median radii: no absolute tolerance, so updates of size 1e-6 and
     1e6 are treated alike. (f, κ)-robust for every f < n/2, with κ ≤ n/(n-2f). O(n² d) time.
 
     With `iterations`, so many plain steps from the mean with weights :math:`1/\max(\lVert x_i - y \rVert, floor)`
     instead: iterations=1, floor=1e-5 is what the experiments of Yi et al. 2024 call GM, an inverse-distance
     weighted mean for which no such bound holds.
 
-    >>> GeometricMedian()(np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 90.0]]))
+    >>> GeometricMedian()(np.array([[0.0, 0.0], [1.0, 0.0], [90.0, 0.0]]))
     array([1., 0.])
     """
 
     iterations: int | None = None
     floor: float = 0.0
     lengths = ("floor",)
+    precise = True
     formula = "argmin_y Σ |x_i - y|"
     promise = "κ ≤ n/(n-2f)"
     cost = "n² d"
@@ -69,26 +70,38 @@ def _search(D: Distances, floor: float) -> Weights:
     asked: set[int] = set()
     for _ in range(STEPS):
         r = np.maximum(_lengths(D, w), floor)
-        k = int(r.argmin())
+        k, radius = int(r.argmin()), float(np.median(r))
         if k not in asked:
             asked.add(k)
-            if _is_median(D, k):
+            if radius == 0 or _outweighed(D, k) <= 1:
                 return even(np.array([k]), n)
-        new = 1 / np.maximum(r, np.finfo(float).tiny ** 0.5)
-        new /= new.sum()
-        radius = float(np.median(r))
-        moved = np.abs(new - w) @ r
-        w = new
-        if moved <= radius * max(STILL, 4e-16 * float(r.max()) / radius if radius else STILL):
+        new = _leave(D, k) if r[k] <= STILL * radius else 1 / r / (1 / r).sum()
+        moved, w = np.abs(new - w) @ r, new
+        if moved <= radius * max(STILL, 4e-16 * float(r.max()) / radius):
             break
     return w
 
 
-def _is_median(D: Distances, k: int) -> bool:
-    """Whether vector k is the geometric median: the others' unit pulls on it do not outweigh its copies."""
+def _pulls(D: Distances, k: int) -> tuple[Weights, int]:
+    """The unit pulls of the other vectors on vector k, as weights 1/distance; and how many copies it has."""
     r = np.sqrt(D[k])
     copies = r == 0
     u = np.zeros(len(D))
     u[~copies] = 1 / r[~copies]
-    u[k] = -u.sum()
-    return bool(-0.5 * u @ D @ u <= copies.sum() ** 2)
+    return u, int(copies.sum())
+
+
+def _outweighed(D: Distances, k: int) -> float:
+    """Size of the others' summed pull on vector k over its copies: at most 1 where it is the median."""
+    u, copies = _pulls(D, k)
+    u[k] -= u.sum()
+    return float(np.sqrt(max(0.0, -0.5 * u @ D @ u)) / copies)
+
+
+def _leave(D: Distances, k: int) -> Weights:
+    """A step away from vector k, on which the iteration sits though it is not the median (Vardi and Zhang 2000)."""
+    u, _ = _pulls(D, k)
+    stay = min(1.0, 1 / _outweighed(D, k))
+    w = (1 - stay) * u / u.sum()
+    w[k] += stay
+    return w

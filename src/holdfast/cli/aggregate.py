@@ -1,0 +1,94 @@
+"""holdfast aggregate: a rule on files, and a table of who was kept and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.cli.example import example
+from holdfast.cli.files import load, load_all, save
+from holdfast.errors import BadInput
+from holdfast.rules.decision import Decision
+from holdfast.spec import parse
+from holdfast.structure import flatten, majority
+
+MANY = 60  # workers beyond which only those that were not kept are listed
+
+
+@example("holdfast aggregate 'MeanwO(f=4)' demo/worker-*.npz --out demo/aggregate.npz")
+def aggregate(
+    rule: Annotated[str, typer.Argument(help="As `holdfast rules` lists them: 'NNM(f=3) >> Krum(f=3)'.")],
+    files: Annotated[list[Path], typer.Argument(help="A file a worker, or one file with a row a worker.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the aggregate goes.")] = None,
+    seed: Annotated[int | None, typer.Option(help="For rules that draw at random.")] = None,
+    start: Annotated[Path | None, typer.Option(help="Start point of CenteredClipping.")] = None,
+    like: Annotated[Path | None, typer.Option(help="An update of the right structure; else the majority's.")] = None,
+    reference: Annotated[Path | None, typer.Option(help="Print the distance of the aggregate to this one.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The decision as one line of JSON.")] = False,
+) -> None:
+    """Aggregate updates from npy, npz, safetensors or pt files, and show who was kept, left out or dropped.
+
+    A file that cannot be read, or that differs from the structure of the majority, is dropped by name.
+    """
+    chosen = parse(rule)
+    updates, names = load_all(files)
+    model = load(like) if like else majority(updates) if isinstance(updates, list) else None
+    decision = chosen.decide(
+        updates,
+        rng=None if seed is None else np.random.default_rng(seed),
+        start=load(start) if start else None,
+        like=model,
+    )
+    if out:
+        save(out, decision.value)
+    apart = distance(decision.value, load(reference)) if reference else None
+    if as_json:
+        typer.echo(json.dumps(record(decision, names, apart)))
+    else:
+        show(decision, names, out, apart)
+
+
+def distance(a: Any, b: Any) -> float:
+    """Euclidean distance between two updates of the same structure."""
+    one, two = flatten(a), flatten(b)
+    if isinstance(one, str) or isinstance(two, str) or len(one) != len(two):
+        raise BadInput("--reference differs in structure from the aggregate; give an update of the same one.")
+    parts = ((np.asarray(x, float).ravel(), np.asarray(y, float).ravel()) for (_, x, _), (_, y, _) in zip(one, two, strict=True))
+    return float(np.sqrt(sum(np.sum((x - y) ** 2) for x, y in parts)))
+
+
+def record(decision: Decision, names: list[str], apart: float | None) -> dict[str, Any]:
+    """The decision as plain values."""
+    return {
+        "rule": repr(decision.rule),
+        "asked": repr(decision.asked),
+        "kept": [names[i] for i in decision.kept],
+        "left_out": [names[i] for i in decision.left_out],
+        "dropped": {names[i]: why for i, why in decision.dropped.items()},
+        "weights": dict(zip(names, decision.weights.tolist(), strict=True)),
+        "cost": decision.cost,
+        "bound": decision.bound,
+        "distance_to_reference": apart,
+    }
+
+
+def show(decision: Decision, names: list[str], out: Path | None, apart: float | None) -> None:
+    """The same for people."""
+    console = Console()
+    table = Table("worker", "status", "weight", "distance", "why", box=None, pad_edge=False, header_style="bold")
+    colour = {"kept": "", "left out": "yellow", "dropped": "red"}
+    for row in decision.table(names):
+        if decision.n <= MANY or row[1] != "kept":
+            table.add_row(*row, style=colour[row[1]])
+    console.print(table)
+    console.print(decision.summary(), highlight=False, soft_wrap=True)
+    if apart is not None:
+        console.print(f"distance to the reference: {apart:.4g}", highlight=False)
+    where = f"the aggregate is in {out}" if out else "add --out FILE to keep the aggregate"
+    console.print(where, highlight=False, soft_wrap=True)

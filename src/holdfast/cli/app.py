@@ -1,0 +1,38 @@
+"""The commands that `holdfast` knows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import holdfast
+from holdfast.cli.aggregate import aggregate
+from holdfast.cli.demo import demo
+from holdfast.cli.picture import picture
+from holdfast.cli.rules import rules
+
+app = typer.Typer(
+    help="Byzantine-resilient aggregation: a vector close to the honest mean, while up to f workers lie.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"holdfast {holdfast.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    """Byzantine-resilient aggregation: a vector close to the honest mean, while up to f workers lie."""
+
+
+for command in (rules, aggregate, demo, picture):
+    app.command(epilog=f"Example:  {command.example}")(command)  # type: ignore[attr-defined]

@@ -1,0 +1,137 @@
+"""Updates in files: npy, npz, safetensors and pt, none of which may run code when it is read."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import BadInput
+
+
+def load(path: Path) -> Any:
+    """One update; BadInput says why a file holds none."""
+    if path.suffix not in READERS:
+        raise BadInput(f"{path} was given; the formats are {', '.join(READERS)}.")
+    if not path.is_file():
+        raise BadInput(f"{path} is no file; name files that exist.")
+    try:
+        return READERS[path.suffix](path)
+    except (BadInput, MemoryError):
+        raise
+    except Exception as error:  # whatever a hostile file makes a reader say
+        raise BadInput(f"{path} cannot be read: {type(error).__name__}: {str(error)[:200]}") from error
+
+
+def load_all(paths: list[Path]) -> tuple[Any, list[str]]:
+    """All updates with their names: a file each, or a single file that holds them all.
+
+    A file that cannot be read stands for a worker who sent nothing: None, to be dropped by name.
+    """
+    if len(paths) > 1:
+        return [_or_nothing(path) for path in paths], [path.name for path in paths]
+    held = load(paths[0])
+    if isinstance(held, dict) and len(held) == 1:
+        (held,) = held.values()
+    if isinstance(held, dict):
+        return list(held.values()), list(held)
+    return held, [str(i) for i in range(len(held))]
+
+
+def _or_nothing(path: Path) -> Any:
+    if not path.is_file():
+        raise BadInput(f"{path} is no file; name files that exist.")
+    try:
+        return load(path)
+    except BadInput:
+        return None
+
+
+def save(path: Path, update: Any) -> None:
+    """Write an update in the format of the file's ending, whole or not at all."""
+    if path.suffix not in WRITERS:
+        raise BadInput(f"--out {path} was given; the formats are {', '.join(WRITERS)}.")
+    part = path.with_name(f".{path.name}.part{path.suffix}")
+    try:
+        WRITERS[path.suffix](part, update)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _read_npz(path: Path) -> Any:
+    if not zipfile.is_zipfile(path):
+        raise BadInput(f"{path} cannot be read: it is no npz file.")
+    with np.load(path, allow_pickle=False) as held:
+        return {name: held[name] for name in held.files}
+
+
+def _read_safetensors(path: Path) -> Any:
+    try:
+        from safetensors import numpy as plain
+
+        return plain.load_file(path)
+    except (KeyError, AttributeError, TypeError):  # bfloat16, which numpy has not
+        _torch()
+        from safetensors import torch as tensors
+
+        return tensors.load_file(path)
+
+
+def _read_pt(path: Path) -> Any:
+    return _torch().load(path, map_location="cpu", weights_only=True)
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise BadInput("this file needs torch; pip install 'holdfast[train]'.") from None
+    return torch
+
+
+def _named(update: Any) -> dict[str, Any]:
+    return update if isinstance(update, dict) else {"update": update}
+
+
+def _write_npz(path: Path, update: Any) -> None:
+    np.savez(path, **{name: np.asarray(value) for name, value in _named(update).items()})  # type: ignore[arg-type]
+
+
+def _write_safetensors(path: Path, update: Any) -> None:
+    named = _named(update)
+    if all(isinstance(value, np.ndarray) for value in named.values()):
+        from safetensors import numpy as plain
+
+        plain.save_file({k: np.ascontiguousarray(v) for k, v in named.items()}, path)
+        return
+    from safetensors import torch as tensors
+
+    tensors.save_file({k: v.contiguous() for k, v in named.items()}, path)
+
+
+def _write_pt(path: Path, update: Any) -> None:
+    torch = _torch()
+    if isinstance(update, dict):
+        torch.save({name: torch.as_tensor(value) for name, value in update.items()}, path)
+    else:
+        torch.save(torch.as_tensor(update), path)
+
+
+READERS: dict[str, Callable[[Path], Any]] = {
+    ".npy": lambda path: np.load(path, mmap_mode="r", allow_pickle=False),
+    ".npz": _read_npz,
+    ".safetensors": _read_safetensors,
+    ".pt": _read_pt,
+    ".pth": _read_pt,
+}
+WRITERS: dict[str, Callable[[Path, Any], None]] = {
+    ".npy": lambda path, update: np.save(path, np.asarray(update)),
+    ".npz": _write_npz,
+    ".safetensors": _write_safetensors,
+    ".pt": _write_pt,
+    ".pth": _write_pt,
+}

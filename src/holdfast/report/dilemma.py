@@ -1,0 +1,51 @@
+"""The dilemma of Yi et al. 2024, Section "Two-phase": sneak and siege look the same.
+
+n = 11, f = 5, seven honest workers and four liars. The eleven points are the same in both panels; only
+who lies differs. No rule can tell, and whatever rule is near the honest mean in one panel is off in the other.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from holdfast.rules import Average, MeanwO, OuterMean
+
+F = 5
+TIGHT = np.array([[0.92, 0.30], [1.04, 0.42], [1.08, 0.22], [0.98, 0.12]])
+MIDDLE = np.array([[0.55, 0.75], [0.62, -0.45], [1.75, 0.35]])
+WIDE = np.array([[-1.45, 0.35], [-0.75, 1.20], [-0.95, -0.85], [-0.10, -1.25]])
+POINTS = np.vstack([TIGHT, MIDDLE, WIDE])
+SNEAK, SIEGE = np.arange(4), np.arange(7, 11)  # who lies
+ANSWERS = (("Average", Average(), "#7f7f7f", "P"), ("Inner: MeanwO", MeanwO(F), "#0072b2", "D"), ("Outer: OuterMean", OuterMean(F), "#d55e00", "s"))
+
+
+def draw(out: Path) -> None:
+    """Both panels into one file."""
+    figure = Figure(figsize=(8.4, 3.9), layout="constrained")
+    left, right = figure.subplots(1, 2, sharex=True, sharey=True)
+    _panel(left, SNEAK, "Sneak: liars among the honest", "Outer is near the honest mean, Inner is fooled")
+    _panel(right, SIEGE, "Siege: liars around the honest", "Inner is near the honest mean, Outer is fooled")
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
+    with rc_context({"svg.hashsalt": "holdfast"}):  # the same file every time
+        figure.savefig(out, metadata={"Date": None} if out.suffix == ".svg" else None, dpi=150)
+
+
+def _panel(axes: Axes, liars: np.ndarray, title: str, below: str) -> None:
+    honest = np.setdiff1d(np.arange(len(POINTS)), liars)
+    mean = POINTS[honest].mean(axis=0)
+    axes.scatter(*POINTS[honest].T, s=46, color="#56b4e9", edgecolor="#0b3c5d", label="honest", zorder=2)
+    axes.scatter(*POINTS[liars].T, s=42, color="black", marker="s", label="liar", zorder=2)
+    axes.scatter(*mean, s=170, color="#009e73", marker="*", label="honest mean", zorder=4, edgecolor="white")
+    for label, rule, colour, marker in ANSWERS:
+        axes.scatter(*rule(POINTS), s=62, color=colour, marker=marker, label=label, zorder=3, edgecolor="white")
+    axes.set_title(title, fontsize=11)
+    axes.set_xlabel(below, fontsize=9)
+    axes.set_aspect("equal")
+    axes.set_xticks([])
+    axes.set_yticks([])

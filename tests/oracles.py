@@ -1,0 +1,256 @@
+"""Every rule a second time: slowly, on the vectors themselves, from the definitions of the literature.
+
+All in np.longdouble, whose range holds the square of every float64. Ties go to the lowest index. Squares of
+small integers are exact, so their ties are ties here too; means, as of NNM and Bucketing, are rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.rules import (
+    CWM,
+    CWTM,
+    NNM,
+    Average,
+    Bucketing,
+    CenteredClipping,
+    CenterwO,
+    Clip,
+    GeometricMedian,
+    Krum,
+    MeanwO,
+    MultiKrum,
+    NormBoundedMean,
+    OuterCenter,
+    OuterMean,
+)
+from holdfast.rules.base import Chain, Stage
+
+Real = np.longdouble
+Array = NDArray[np.longdouble]
+
+
+def oracle(rule: Stage, X: Any, rng: np.random.Generator | None = None, start: Any = None) -> Array:
+    """The answer of a rule to the rows of X."""
+    X = np.asarray(X, Real)
+    n = len(X)
+    chosen = kept(rule, X)
+    if chosen is not None:
+        return mean(X[list(chosen)])
+    match rule:
+        case Chain(parts=(*stages, last)):
+            for stage in stages:
+                X = mixed(stage, X, rng)
+            return oracle(last, X, rng, start)
+        case Average():
+            return mean(X)
+        case CWM(lower=lower):
+            return mean(np.sort(X, axis=0)[(n - 1) // 2 : (n - 1) // 2 + 1 if lower else n // 2 + 1])
+        case CWTM(f=f):
+            return mean(np.sort(X, axis=0)[f : n - f])
+        case GeometricMedian(iterations=None):
+            return geometric_median(X)
+        case GeometricMedian(iterations=int(iterations), floor=floor):
+            return weiszfeld(X, iterations, Real(floor))
+        case CenteredClipping(tau=tau, iterations=iterations):
+            v = np.zeros(X.shape[1], Real) if start is None else np.asarray(start, Real)
+            return centered_clipping(X, v, Real(tau), iterations)
+        case NormBoundedMean(tau=tau):
+            return mean(clipped(X, Real(tau)))
+    raise TypeError(f"no oracle for {rule!r}")
+
+
+def kept(rule: Stage, X: Any) -> tuple[int, ...] | None:
+    """The rows, in order, whose mean is the answer; None for rules that select no rows."""
+    X = np.asarray(X, Real)
+    n = len(X)
+    match rule:
+        case CenterwO(f=f):
+            return cluster(X, n - f, max)
+        case MeanwO(f=f):
+            return cluster(X, n - f, total)
+        case OuterCenter(f=f):
+            return tuple(sorted(set(range(n)) - set(cluster(X, f, max))))
+        case OuterMean(f=f):
+            return tuple(sorted(set(range(n)) - set(cluster(X, f, total))))
+        case Krum(f=f, others=others, squared=squared):
+            return multi_krum(X, n - f - int(others[-1]), squared, 1)
+        case MultiKrum(f=f, m=m, others=others, squared=squared):
+            return multi_krum(X, n - f - int(others[-1]), squared, n - f if m is None else m)
+    return None
+
+
+def cost(rule: CenterwO | MeanwO, X: Any) -> Real:
+    """CenterwO: the radius of its ball. MeanwO: the sum of squares of the kept rows around their mean."""
+    X = np.asarray(X, Real)
+    if isinstance(rule, MeanwO):
+        return spread(X[list(kept(rule, X) or ())])
+    return Real(min(ranked(X, x)[len(X) - rule.f - 1] for x in X))
+
+
+def optimum(rule: CenterwO | MeanwO, X: Any) -> Real:
+    """The least possible cost of n - f rows, by trying all: a sum of squares, or the radius of any ball.
+
+    The least ball around k rows is the circumball of some of them, and around every centre the k-th nearest
+    row tells a ball that holds k; so the best of all circumcentres is the optimum, without a tolerance.
+    """
+    X = np.asarray(X, Real)
+    n, k = len(X), len(X) - rule.f
+    if isinstance(rule, MeanwO):
+        return min(spread(X[list(K)]) for K in combinations(range(n), k))
+    sizes = range(1, min(k, X.shape[1] + 1) + 1)
+    return min(ranked(X, circumcentre(X[list(S)]))[k - 1] for size in sizes for S in combinations(range(n), size))
+
+
+def mixed(stage: Stage, X: Array, rng: np.random.Generator | None) -> Array:
+    """The points that a first stage of a chain makes of the rows."""
+    n = len(X)
+    match stage:
+        case NNM(f=f):  # y_i is the mean of the n - f nearest to x_i, itself included (Allouah et al. 2023)
+            return np.stack([mean(X[nearest(X, x, n - f)]) for x in X])
+        case Bucketing(s=s):  # means of s at a time, in random order (Karimireddy et al. 2022)
+            assert rng is not None
+            order = rng.permutation(n)
+            return np.stack([mean(X[order[i : i + s]]) for i in range(0, n, s)])
+        case Clip(tau=tau):
+            return clipped(X, Real(tau))
+    raise TypeError(f"no oracle for {stage!r}")
+
+
+def mean(X: Array) -> Array:
+    """(1/n) Σ x_i"""
+    return np.asarray(X.sum(axis=0) / Real(len(X)))
+
+
+def square(v: Array) -> Real:
+    """|v|²"""
+    return Real((v * v).sum())
+
+
+def norm(v: Array) -> Real:
+    """|v|, brought to size one by a power of two before it is squared."""
+    exponent = np.frexp(np.abs(v).max(initial=0))[1]
+    return Real(np.ldexp(np.sqrt(square(np.ldexp(v, -exponent))), exponent))
+
+
+def total(values: Iterable[Real]) -> Real:
+    """Σ, in the order given."""
+    return sum(values, Real(0))
+
+
+def spread(X: Array) -> Real:
+    """Σ |x_i - x̄|²"""
+    return total(square(x - mean(X)) for x in X)
+
+
+def ranked(X: Array, y: Array) -> list[Real]:
+    """The distances of all rows to y, in order."""
+    return sorted(norm(x - y) for x in X)
+
+
+def nearest(X: Array, y: Array, k: int) -> list[int]:
+    """The k rows nearest to y; sorted() is stable, so ties go to the lowest index."""
+    return sorted(range(len(X)), key=lambda i: square(X[i] - y))[:k]
+
+
+def cluster(X: Array, k: int, measure: Callable[[list[Real]], Real]) -> tuple[int, ...]:
+    """K(x_j), j = argmin_i of a measure of |x - x_i|² over the k nearest (Yi et al. 2024, Algorithms 2 and 4)."""
+    if k == 0:
+        return ()
+    balls = [nearest(X, x, k) for x in X]
+    j = min(range(len(X)), key=lambda i: measure([square(X[m] - X[i]) for m in balls[i]]))
+    return tuple(sorted(balls[j]))
+
+
+def multi_krum(X: Array, others: int, squared: bool, m: int) -> tuple[int, ...]:
+    """The m rows of least sum of (squared) distances to their nearest others (Blanchard et al. 2017)."""
+    length = square if squared else norm
+
+    def score(i: int) -> Real:
+        return total(sorted(length(X[j] - X[i]) for j in range(len(X)) if j != i)[:others])
+
+    return tuple(sorted(sorted(range(len(X)), key=score)[:m]))
+
+
+def clipped(X: Array, tau: Real) -> Array:
+    """x_i min(1, τ/|x_i|)"""
+    return np.stack([x if norm(x) <= tau else x * (tau / norm(x)) for x in X])
+
+
+def centered_clipping(X: Array, v: Array, tau: Real, iterations: int) -> Array:
+    """v <- v + (1/n) Σ (x_i - v) min(1, τ/|x_i - v|), so many times (Karimireddy et al. 2021)."""
+    for _ in range(iterations):
+        v = v + mean(clipped(X - v, tau))
+    return v
+
+
+def weiszfeld(X: Array, iterations: int, floor: Real) -> Array:
+    """y <- Σ w_i x_i / Σ w_i, w_i = 1/max(|x_i - y|, floor), from the mean; distance 0 takes all the weight."""
+    y = mean(X)
+    for _ in range(iterations):
+        r = np.array([max(norm(x - y), floor) for x in X])
+        w = (r == 0).astype(Real) if (r == 0).any() else r.min() / r
+        y = np.asarray((w / w.sum()) @ X)
+    return y
+
+
+def geometric_median(X: Array) -> Array:
+    """argmin_y Σ |x_i - y| (Pillutla et al. 2022), to about 1e-15 of the median radius.
+
+    A row is the answer where the unit pulls of the others on it sum to no more than the number of its copies.
+    Else Newton's method on Σ √(|x_i - y|² + ε²) for ever smaller ε, in units of the median distance to the
+    coordinate-wise median, which no minority moves. Only pulls are compared, never sums of distances, in which
+    a far row would hide the near ones.
+    """
+    for x in X:
+        lengths = np.array([norm(v) for v in X - x])
+        others = lengths > 0
+        pull = ((X - x)[others] / lengths[others, None]).sum(axis=0)
+        if norm(pull) <= (~others).sum() * (1 + Real(1e-17)):
+            return np.asarray(x)
+    centre = np.asarray(np.median(X, axis=0))
+    radius = ranked(X, centre)[len(X) // 2]
+    Z, y = (X - centre) / radius, np.zeros_like(centre)
+    for digits in range(0, 26, 2):  # the last ε moves a median that all but sits on a row by 1e-16
+        y = newton(Z, y, Real(10) ** -digits)
+    return np.asarray(centre + radius * y)
+
+
+def newton(Z: Array, y: Array, epsilon: Real) -> Array:
+    """argmin_y Σ √(|z_i - y|² + ε²) by damped Newton steps; pulls in long double, steps solved in double."""
+
+    def pulls(y: Array) -> tuple[Array, Array]:
+        s: Array = np.sqrt(np.array([square(z - y) for z in Z], Real) + epsilon**2)
+        return np.asarray((Z - y) / s[:, None], Real), s
+
+    for _ in range(500):
+        U, s = pulls(y)
+        hessian = np.eye(len(y)) * (1 / s).sum() - (U / s[:, None]).T @ U
+        p = np.linalg.lstsq(np.asarray(hessian, float), np.asarray(U.sum(axis=0), float), rcond=1e-30)[0].astype(Real)
+        if norm(p) <= 1e-16:
+            return np.asarray(y + p)
+        slope = U.sum(axis=0) @ p  # the sum is convex: along p its pull falls, and is not to turn round
+        while pulls(y + p)[0].sum(axis=0) @ p < -slope / 2 and norm(p) > 1e-16:
+            p, slope = p / 2, slope / 2
+        y = y + p
+    raise ArithmeticError(f"the geometric median was not found; the last step was {norm(p)} of the radius")
+
+
+def circumcentre(P: Array) -> Array:
+    """The point as far from all of P, in their affine hull: 2 (p_i - p_0)·(c - p_0) = |p_i - p_0|²."""
+    A = P[1:] - P[0]
+    size = np.abs(A).max(initial=0)
+    if size == 0:
+        return np.asarray(P[0])
+    A = A / size
+    c = np.zeros_like(P[0])
+    for _ in range(3):  # solved in double, refined in long double
+        rest = (A * A).sum(axis=1) / 2 - A @ c
+        c = c + np.linalg.lstsq(np.asarray(A, float), np.asarray(rest, float), rcond=None)[0]
+    return np.asarray(P[0] + size * c)

@@ -1,0 +1,69 @@
+"""Every rule and form of this package, once; f = 2 where there is one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from holdfast import (
+    CWM,
+    CWTM,
+    NNM,
+    Average,
+    Bucketing,
+    CenteredClipping,
+    CenterwO,
+    Clip,
+    GeometricMedian,
+    Krum,
+    MeanwO,
+    MultiKrum,
+    NormBoundedMean,
+    OuterCenter,
+    OuterMean,
+)
+
+SINGLE: list[Any] = [
+    Average(),
+    CenterwO(2),
+    MeanwO(2),
+    OuterCenter(2),
+    OuterMean(2),
+    CWM(),
+    CWM(lower=True),
+    CWTM(2),
+    GeometricMedian(),
+    GeometricMedian(iterations=1, floor=1e-5),
+    GeometricMedian(iterations=7),
+    Krum(2),
+    Krum(2, others="n-f-1"),
+    Krum(2, squared=False),
+    MultiKrum(2),
+    MultiKrum(2, m=3, others="n-f-1", squared=False),
+    CenteredClipping(1.0),
+    CenteredClipping(0.3, iterations=4),
+    NormBoundedMean(1.5),
+]
+CHAINS: list[Any] = [
+    NNM(2) >> Krum(2),
+    NNM(2) >> CWTM(2),
+    NNM(2) >> GeometricMedian(),
+    NNM(2) >> MeanwO(2),
+    Bucketing(2) >> CWM(),
+    Bucketing(2) >> GeometricMedian(),
+    Clip(1.0) >> MeanwO(2),
+    Clip(1.0) >> NNM(2) >> CWM(),
+    Clip(0.7) >> CenteredClipping(0.4, 2),
+]
+RULES = SINGLE + CHAINS
+
+BOUNDED = [r for r in RULES if not isinstance(r, (Average, OuterCenter, OuterMean, NormBoundedMean, CenteredClipping))]
+
+
+def calls(rule: Any, d: int, seed: int = 5, start: Any = None) -> dict[str, Any]:
+    """What the call of a rule needs beside the vectors."""
+    needed: dict[str, Any] = {"rng": np.random.default_rng(seed)} if rule.random else {}
+    if start is not None and any("start" in stage.anchors for stage in rule.stages()):
+        needed["start"] = start
+    return needed

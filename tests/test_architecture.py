@@ -1,0 +1,85 @@
+"""The direction of imports, the public names, and what `import holdfast` brings along."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import holdfast
+from holdfast.rules import CATALOGUE
+
+SOURCE = Path(holdfast.__file__).parent
+ORDER = [
+    {"errors"},
+    {"libraries"},
+    {"structure"},
+    {"updates"},
+    {"points"},
+    {"geometry"},
+    {"rules"},
+    {"spec"},
+    {"twophase", "attacks", "guarantees"},
+    {"data", "training"},
+    {"experiments"},
+    {"report"},
+    {"engines", "web"},
+    {"cli"},
+]
+WITHIN_RULES = [{"decision", "fields"}, {"driver"}, {"base"}, {"clustering"}, {"clipping", "krum"}, {"median"}]
+
+
+def _room(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def _imports(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    found = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    found |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    return {name for name in found if name.split(".")[0] == "holdfast"}
+
+
+def test_imports_point_in_one_direction() -> None:
+    place = {room: at for at, rooms in enumerate(ORDER) for room in rooms}
+    for path in SOURCE.rglob("*.py"):
+        mine = path.relative_to(SOURCE).with_suffix("").parts[0]
+        if mine == "__init__":
+            continue
+        for other in map(_room, _imports(path)):
+            if other not in ("", mine):
+                assert place[other] < place[mine], f"{path.name} imports {other}"
+
+
+def test_the_rules_lean_on_each_other_in_one_direction() -> None:
+    place = {name: at for at, names in enumerate(WITHIN_RULES) for name in names}
+    for path in (SOURCE / "rules").glob("[a-z]*.py"):
+        for name in _imports(path):
+            if name.startswith("holdfast.rules.") and path.stem in place:
+                assert place[name.split(".")[2]] < place[path.stem], f"{path.name} imports {name}"
+
+
+def test_all_equals_the_public_names() -> None:
+    public = {name for name, value in vars(holdfast).items() if name[0] != "_" and not _is_module(value)}
+    assert public == set(holdfast.__all__)
+    assert set(CATALOGUE) <= public
+    assert holdfast.rules.__all__ == sorted(holdfast.rules.__all__, key=lambda name: (not name.isupper(), name))
+
+
+def _is_module(value: object) -> bool:
+    return type(value).__name__ == "module"
+
+
+def test_a_fresh_import_brings_numpy_alone() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import holdfast; "
+        "print(*sorted({m.split('.')[0] for m in set(sys.modules) - before} - set(sys.stdlib_module_names)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert [name for name in out if not name.startswith(("_", "numpy", "cython"))] == ["holdfast"]
+
+
+def test_modules_are_short() -> None:
+    for path in SOURCE.rglob("*.py"):
+        assert len(path.read_text().splitlines()) <= 300, path.name

@@ -1,0 +1,333 @@
+"""Every rule against its oracle, its laws, and its proved constants."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast import (
+    CWM,
+    CWTM,
+    NNM,
+    Average,
+    BadInput,
+    Bucketing,
+    CenteredClipping,
+    CenterwO,
+    Clip,
+    GeometricMedian,
+    Krum,
+    MeanwO,
+    NormBoundedMean,
+    OuterCenter,
+    OuterMean,
+)
+from tests import laws
+from tests.clouds import attacked, gaussian, tied_clouds, ties
+from tests.oracles import cost, kept, optimum, oracle
+from tests.rules_under_test import RULES, SINGLE, calls
+
+SEEDS = st.integers(0, 2**32 - 1)
+FROM_THE_ORIGIN = (Clip, NormBoundedMean, CenteredClipping, Bucketing)
+
+
+def _moves(rule: Any) -> bool:
+    """Whether a rule follows a translation: not those that measure from the origin, nor absolute lengths."""
+    return not any(isinstance(stage, FROM_THE_ORIGIN) or stage.lengths for stage in rule.stages())
+
+
+def agrees(rule: Any, X: np.ndarray, got: np.ndarray, dtype: Any, **call: Any) -> bool:
+    """The oracle's answer, or that of a cloud within rounding of this one: ties may break either way."""
+    size = float(np.abs(X).max())
+    rng = np.random.default_rng(0)
+    seed = call.pop("seed", None)
+    for tries in range(60):
+        noise = 0 if tries == 0 else rng.standard_normal(X.shape) * size * np.finfo(dtype).eps
+        draw = {} if seed is None else {"rng": np.random.default_rng(seed)}
+        if laws.close(got, oracle(rule, X + noise, **draw, **call), dtype, size):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_equals_its_oracle(rule: Any, dtype: Any, library: str) -> None:
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        kind = ("far", "copies", "sneak", "siege", "alie", "empire")[seed % 6]
+        X, _ = attacked(rng, int(rng.integers(max(9, rule.least()), 26)), 2, int(rng.integers(1, 40)), kind)
+        X = X.astype(dtype)
+        start = X[-1] * dtype(0.5)
+        needed = calls(rule, X.shape[1], seed, start)
+        given_ = torch.from_numpy(X) if library == "torch" else X
+        if library == "torch" and "start" in needed:
+            needed["start"] = torch.from_numpy(start)
+        got = rule(given_, **needed)
+        assert type(got) is type(given_)
+        told = {"start": start} if "start" in needed else {}
+        assert agrees(rule, X, np.asarray(got), dtype, **told, **({"seed": seed} if rule.random else {})), (seed, kind)
+
+
+@given(tied_clouds(min_n=5, max_n=9))
+@settings(max_examples=150, deadline=None)
+def test_ties_go_to_the_lowest_index(X: np.ndarray) -> None:
+    for rule in (CenterwO(2), MeanwO(2), OuterCenter(2), OuterMean(2), Krum(1), Krum(2, others="n-f-1")):
+        if len(X) >= rule.least():
+            decision = rule.decide(X)
+            assert decision.kept == kept(rule, X), rule
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_laws(rule: Any) -> None:
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X = gaussian(rng, int(rng.integers(max(9, rule.least()), 20)), 6)
+        needed = calls(rule, 6, seed)
+        if not rule.random:
+            laws.permutation(rule, X, rng.permutation(len(X)), **needed)
+        if _moves(rule):
+            laws.translation(rule, X, 100 * rng.standard_normal(6))
+            laws.scale(rule, X, 10.0 ** rng.integers(-9, 9))
+            if not hasattr(rule.stages()[-1], "columns"):
+                laws.rotation(rule, X, np.linalg.qr(rng.standard_normal((6, 6)))[0])
+        same = np.tile(X[:1], (len(X), 1))
+        if not any(isinstance(stage, FROM_THE_ORIGIN[:-1]) for stage in rule.stages()):
+            assert laws.close(rule(same, **needed), X[0]), "equal rows give that row"
+
+
+@pytest.mark.parametrize("rule", SINGLE, ids=repr)
+def test_reordering_ties_keeps_the_cost(rule: Any) -> None:
+    if not isinstance(rule, (CenterwO, MeanwO)):
+        return
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X = ties(rng, 9, 2)
+        assert rule.decide(X[rng.permutation(9)]).cost == pytest.approx(rule.decide(X).cost, abs=1e-12) or isinstance(
+            rule, MeanwO
+        )
+        K = [list(rule.decide(Y).kept) for Y in (X, X[::-1])]
+        best = [min(((Y[k] - y) ** 2).sum() for y in Y) for Y, k in zip((X, X[::-1]), K, strict=True)]
+        assert isinstance(rule, CenterwO) or best[0] == pytest.approx(best[1], abs=1e-12)
+
+
+PROVED = [(n, f) for n in range(3, 9) for f in range(1, (n + 1) // 2) if 2 * f < n]
+
+
+@pytest.mark.parametrize(("n", "f"), PROVED)
+@pytest.mark.parametrize("name", ["center", "mean", "trimmed", "median", "geometric", "krum"])
+def test_proved_constants_hold_over_all_subsets(name: str, n: int, f: int) -> None:
+    rule: Any = {
+        "center": CenterwO(f),
+        "mean": MeanwO(f),
+        "trimmed": CWTM(f),
+        "median": CWM(),
+        "geometric": GeometricMedian(),
+        "krum": Krum(f, others="n-f-1"),
+    }[name]
+    f = getattr(rule, "f", (n - 1) // 2)
+    for seed in range(12):
+        rng = np.random.default_rng([n, f, seed])
+        d = int(rng.integers(1, 4))
+        kind = ("far", "copies", "sneak", "siege")[seed % 4]
+        X = ties(rng, n, d) if seed % 3 == 0 else attacked(rng, n, f, d, kind, 10.0 ** rng.integers(-1, 3))[0]
+        lam, kappa = laws.ratios(np.asarray(rule(X)), X.astype(float), f)
+        assert kappa <= laws.kappa(rule, n) * (1 + 1e-6)
+        if name in ("center", "mean"):
+            assert lam <= laws.lam(rule, n) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("n", "f"), [(5, 2), (7, 2), (9, 4), (12, 3), (35, 14)])
+def test_tight_instances_attain_them(n: int, f: int) -> None:
+    h, q, eps = n - f, n - 2 * f, 1e-6
+
+    def errs(rule: Any, X: np.ndarray) -> tuple[float, float]:
+        H = X[f:]  # the honest stand last
+        off = abs(float(rule(X)[0] - H.mean()))
+        return off / float(np.ptp(H)), off**2 / float(H.var())
+
+    assert errs(CenterwO(f), laws.tight_center(n, f, eps))[0] == pytest.approx((3 * f - 1) / h, rel=1e-5)
+    assert errs(MeanwO(f), laws.tight_mean(n, f))[1] == pytest.approx(4 * f / q)
+    assert errs(CWTM(f), laws.tight_trimmed(n, f))[1] == pytest.approx(f / q)
+    if n % 2:
+        assert errs(CWM(), laws.tight_median(n, f))[1] == pytest.approx((n - 1) / (n + 1 - 2 * f))
+
+
+@given(SEEDS, st.integers(3, 9), st.integers(1, 2))
+@settings(max_examples=60, deadline=None)
+def test_lemma_one_and_the_bounds_of_a_decision(seed: int, n: int, d: int) -> None:
+    rng = np.random.default_rng(seed)
+    f = int(rng.integers(0, (n + 1) // 2))
+    X = ties(rng, n, d).astype(float) if seed % 3 == 0 else gaussian(rng, n, d)
+    for rule in (CenterwO(f), MeanwO(f)):
+        decision = rule.decide(X)
+        best = float(optimum(rule, X))
+        slack = 1e-9 * float(np.abs(X).max()) ** 2 + 1e-12
+        assert decision.cost is not None
+        assert decision.bound is not None
+        assert decision.cost == pytest.approx(float(cost(rule, X)), abs=slack)
+        assert decision.cost <= 2 * best + slack
+        assert decision.bound <= best + slack
+        assert decision.cost <= 2 * decision.bound + slack
+
+
+@pytest.mark.parametrize("kind", ["far", "copies"])
+@pytest.mark.parametrize("rule", [CenterwO(4), MeanwO(4), CWTM(4), CWM(), GeometricMedian(), Krum(4, others="n-f-1")], ids=repr)
+def test_breakdown_far_liars_move_it_no_more_than_proved(rule: Any, kind: str) -> None:
+    for dtype, far in ((np.float32, 1e30), (np.float64, 1e30), (np.float64, 1e300)):
+        X, honest = attacked(np.random.default_rng(1), 11, 4, 5, "far", 10.0)
+        X[~honest] *= far / np.abs(X[~honest]).max()
+        if kind == "copies":
+            X[~honest] = X[~honest][0]
+        X = X.astype(dtype)
+        H = X[honest].astype(float)
+        off = float(((np.asarray(rule(X), float) - H.mean(axis=0)) ** 2).sum())
+        assert off <= laws.kappa(rule, 11) * H.var(axis=0).sum() * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("far", [1e8, 1e16, 1e30])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rule", [GeometricMedian(), CenteredClipping(0.5, 5), NormBoundedMean(2.0)], ids=repr)
+def test_rows_at_absurd_distances_leave_it_where_the_oracle_says(rule: Any, dtype: Any, far: float) -> None:
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = gaussian(rng, 15, 8)
+        liars = rng.permutation(15)[:6]
+        X[liars] *= far * 10.0 ** rng.uniform(0, 2 if seed % 2 else 0, (6, 1))
+        X = X.astype(dtype)
+        call = {"start": X[int(np.setdiff1d(np.arange(15), liars)[0])]} if isinstance(rule, CenteredClipping) else {}
+        got = np.asarray(rule(X, **call), float)
+        assert np.abs(got - oracle(rule, X, **call)).max() < (1e-6 if dtype == np.float64 else 2e-5)
+
+
+@pytest.mark.parametrize("rule", [Average(), CenterwO(0), MeanwO(0), OuterCenter(0), OuterMean(0), CWTM(0)], ids=repr)
+def test_without_liars_they_are_the_mean(rule: Any) -> None:
+    X = gaussian(np.random.default_rng(0), 7, 3)
+    assert laws.close(rule(X), X.mean(axis=0))
+    assert laws.close(rule(X[:1]), X[0])
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_a_decision_reads_as_a_table_and_pickles(rule: Any) -> None:
+    rng = np.random.default_rng(3)
+    X, honest = attacked(rng, 19, 2, 5, "far", 1e3)
+    bad = int(np.flatnonzero(honest)[4])
+    X[bad, 2] = np.nan
+    decision = rule.decide(X, **calls(rule, 5))
+    text = str(decision)
+    assert text.splitlines()[0].startswith(repr(rule))
+    assert decision.dropped == {bad: "not finite"}
+    assert f"{bad}" in text.splitlines()[bad + 2]
+    assert "dropped" in text.splitlines()[bad + 2]
+    assert "not finite" in text.splitlines()[bad + 2]
+    for i in decision.left_out:
+        assert "left out" in text.splitlines()[i + 2]
+        assert rule.why in text.splitlines()[i + 2]
+    for i in decision.kept:
+        assert "kept" in text.splitlines()[i + 2]
+    assert set(decision.kept) | set(decision.left_out) | {bad} == set(range(19))
+    again = pickle.loads(pickle.dumps(decision))
+    assert str(again) == text
+    assert np.array_equal(again.value, rule(X, **calls(rule, 5)))
+    assert "value" not in repr(decision)
+
+
+@pytest.mark.parametrize("rule", [r for r in RULES if hasattr(r, "f") or "NNM" in repr(r)], ids=repr)
+def test_dropped_rows_lower_f_by_as_little_as_it_takes(rule: Any) -> None:
+    n = rule.least()
+    X = gaussian(np.random.default_rng(0), n, 4)
+    X[1, 3] = -np.inf
+    if rule.lowered(1).least() > n - 1:
+        with pytest.raises(BadInput, match="1 more were dropped: 1 is not finite"):
+            rule(X, **calls(rule, 4))
+        return
+    decision = rule.decide(X, **calls(rule, 4))
+    assert decision.rule == rule.lowered(1)
+    assert decision.lowered
+    assert "f was lowered" in str(decision).splitlines()[1]
+    left = np.delete(X, 1, axis=0)
+    assert agrees(rule.lowered(1), left, decision.value, np.float64, **({"seed": 5} if rule.random else {}))
+
+
+def test_f_stays_while_the_rest_satisfy_it() -> None:
+    X = gaussian(np.random.default_rng(0), 9, 4)
+    X[[0, 4]] = np.nan
+    decision = MeanwO(3).decide(X)
+    assert decision.rule == MeanwO(3)
+    assert len(decision.kept) == 4
+
+
+def test_what_a_rule_needs_it_asks_for() -> None:
+    X = np.eye(9)
+    with pytest.raises(BadInput, match="pass rng="):
+        (Bucketing(2) >> CWM())(X)
+    with pytest.raises(BadInput, match=r"follow it by a rule, as in NNM\(f=1\) >> Average\(\)"):
+        NNM(1)(X)
+    with pytest.raises(BadInput, match="does not use"):
+        MeanwO(1)(X, start=X[0])
+    with pytest.raises(BadInput, match="shape"):
+        CenteredClipping(1.0)(X, start=X[0, :4])
+    with pytest.raises(BadInput, match="not finite"):
+        CenteredClipping(1.0)(X, start=X[0] * np.nan)
+    with pytest.raises(BadInput, match="no update|differs"):
+        CenteredClipping(1.0)(X, start="here")
+    with pytest.raises(BadInput) as error:
+        CenterwO(2)(X[:4])
+    assert str(error.value) == (
+        "CenterwO(f=2) was given n = 4 vectors, which tolerate at most f = 1; lower f or gather at least 5 vectors."
+    )
+
+
+def test_a_chain_asks_for_as_many_as_every_stage_needs() -> None:
+    rule = Bucketing(3) >> Krum(1)
+    assert rule.least() == 13
+    assert rule.size(13) == 1
+    with pytest.raises(BadInput, match="at least 13 vectors"):
+        rule(np.eye(12), rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_the_same_input_gives_the_same_bits_and_nothing_is_changed(rule: Any) -> None:
+    X = gaussian(np.random.default_rng(0), 19, 7).astype(np.float32)
+    before = X.copy()
+    one, two = (rule(X, **calls(rule, 7)) for _ in range(2))
+    assert one.tobytes() == two.tobytes()
+    assert np.array_equal(X, before)
+
+
+def test_geometric_median_on_awkward_clouds() -> None:
+    for X in (
+        np.array([[0.0, 0.0]] * 4 + [[1.0, 0.0]] * 3),  # a majority of copies
+        np.array([[0.0, 0.0]] * 3 + [[1.0, 0.0]] * 3),  # half and half: anything between will do
+        np.array([[float(i), 0.0] for i in range(7)]),  # on a line: the middle one
+        np.array([[0.0, 0.0], [1.0, 0.0]]),
+        np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 0.0], [0.0, 5.0], [0.0, 5.5]]),  # starts on a vector that is not it
+        np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]),
+    ):
+        got = GeometricMedian()(X)
+
+        def total(y: np.ndarray, X: np.ndarray = X) -> float:
+            return float(np.linalg.norm(X - y, axis=1).sum())
+
+        best = total(np.asarray(oracle(GeometricMedian(), X), float))
+        assert total(got) <= best * (1 + 1e-9)
+
+
+def test_geometric_median_is_scale_free() -> None:
+    X, _ = attacked(np.random.default_rng(0), 15, 6, 9, "far", 10.0)
+    small = GeometricMedian()(X * 1e-6)
+    assert laws.close(small * 1e6, GeometricMedian()(X), size=1.0)
+
+
+@pytest.mark.parametrize("rule", [MeanwO(1), NNM(1) >> CWTM(1), CenteredClipping(1.0)], ids=repr)
+def test_all_subsets_of_tiny_inputs(rule: Any) -> None:
+    for values in itertools.product([0.0, 1.0, -3.0], repeat=3):
+        X = np.array(values)[:, None]
+        assert agrees(rule, X, rule(X), np.float64)
