@@ -7,8 +7,8 @@ Blocks of columns are multiplied in the input's precision and summed in float64,
 with Y the points minus a pivot. Rounding is certified: :math:`|\hat D - D| \le \gamma (a_i + a_j)^2`
 with :math:`a_i` the length of point i seen from the pivot and :math:`\gamma` from the dot products'
 length. The first pivot is the origin, which costs nothing and serves updates well. Pairs whose
-certificate exceeds a thousandth of their distance (a common offset, identical attackers, a cluster far
-out) are measured again around a pivot of their own, so that nobody can hide in the rounding of others.
+certificate exceeds a thousandth (in float64 1e-8) of their distance (a common offset, identical attackers,
+a cluster far out) are measured again around a pivot of their own, so that nobody can hide in the rounding of others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from holdfast.points import Points
 from holdfast.updates import BLOCK, spans
 
-TRUST = 1e-3  # a pair is measured again when its certificate exceeds this part of its distance
+TRUST = {False: 1e-3, True: 1e-8}  # part of a distance up to which its certificate may go: float32, float64
 NATIVE, DIRECT = 2, 5  # levels in the input's precision; the level at which every row is its own pivot
 RANGE = {"f4": (2.0**-60, 2.0**100), "f8": (2.0**-900, 2.0**900)}  # of squares that lose nothing
 
@@ -97,7 +97,7 @@ class Measure:
         D[np.isnan(D)] = np.inf
         D[np.arange(len(left)), left] = 0.0
         a = self._seen_lengths(K, pivot, g)
-        bad = todo & (self._gamma(wide) * (a[left, None] + a) ** 2 > TRUST * D) & np.isfinite(D)
+        bad = todo & (self._gamma(wide) * (a[left, None] + a) ** 2 > TRUST[wide or self._kind() == "f8"] * D) & np.isfinite(D)
         bad[np.arange(len(left)), left] = False
         rows = self.row[K[left]]
         self.D[np.ix_(rows, K)] = np.where(todo, D, self.D[np.ix_(rows, K)])

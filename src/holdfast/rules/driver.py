@@ -33,7 +33,7 @@ def run(rule: Any, X: Any, rng: Rng | None, start: Any, like: Any, measure: Meas
     choice, seen, D, scale, measured = Choice(np.zeros(0)), None, np.zeros((0, 0)), 1.0, None
     for stage in rule.stages():
         if hasattr(stage, "columns"):
-            return _column_decision(stage, rule, asked, points, dropped, rows, seen, explain)
+            return _column_decision(stage, rule, asked, points.anchored(()), dropped, rows, seen, explain)
         points = points.anchored(stage.anchors)
         centres = stage.centres(points.k, rng)
         needed = (stage.anchors, None if centres is None else tuple(centres), stage.precise)
