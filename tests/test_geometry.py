@@ -96,7 +96,12 @@ def test_two_huge_rows_may_be_infinitely_far() -> None:
     D, _ = distances(points(X))
     assert np.isinf(D[0, 1:]).all()
     assert D[0, 0] == 0
-    assert np.isfinite(D[2:, 2:]).all()
+    X[1] = X[0]
+    X[2] = X[0] * (1 + 1e-15)
+    D, _ = distances(points(X))
+    assert D[0, 1] == 0
+    assert np.isinf(D[0, 2:]).all()
+    assert np.isfinite(D[3:, 3:]).all()
 
 
 def test_some_centres_and_some_rows() -> None:

@@ -97,7 +97,9 @@ class Measure:
         D[np.isnan(D)] = np.inf
         D[np.arange(len(left)), left] = 0.0
         a = self._seen_lengths(K, pivot, g)
-        bad = todo & (self._gamma(wide) * (a[left, None] + a) ** 2 > TRUST[wide or self._kind() == "f8"] * D) & np.isfinite(D)
+        loose = self._gamma(wide) * (a[left, None] + a) ** 2 > TRUST[wide or self._kind() == "f8"] * D
+        out_of_sight = np.isinf(D) & np.isinf(g[left, None]) & np.isinf(g)  # two such rows may still be close
+        bad = todo & np.where(np.isinf(D), out_of_sight, loose)
         bad[np.arange(len(left)), left] = False
         rows = self.row[K[left]]
         self.D[np.ix_(rows, K)] = np.where(todo, D, self.D[np.ix_(rows, K)])

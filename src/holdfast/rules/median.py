@@ -46,6 +46,8 @@ class GeometricMedian(DistanceRule):
         n = len(D)
         if self.iterations:
             w = np.full(n, 1 / n)
+            if np.isinf(D).any():  # next to such distances the others are nothing
+                D = np.isinf(D).astype(float)
             for _ in range(self.iterations):
                 w = _step(D, w, self.floor)
             return w

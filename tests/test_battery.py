@@ -1,0 +1,213 @@
+"""The hostile inputs on which the field's libraries fail, for every rule of ours, on numpy and on torch.
+
+n = 15, f = 3, d = 64, honest vectors 1 ± 0.1, liars put last, first and in between. Every answer is the
+oracle's on the remaining rows, and within three honest radii of the honest mean for rules that promise it;
+or a refusal in one sentence. Nothing hangs and nothing crashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from holdfast import (
+    CWM,
+    CWTM,
+    NNM,
+    Average,
+    BadInput,
+    Bucketing,
+    CenteredClipping,
+    CenterwO,
+    Clip,
+    GeometricMedian,
+    Krum,
+    MeanwO,
+    MultiKrum,
+    NormBoundedMean,
+    OuterCenter,
+    OuterMean,
+)
+from tests.oracles import oracle
+from tests.rules_under_test import calls
+
+N, F, D = 15, 3, 64
+PROMISED: list[Any] = [
+    CenterwO(F),
+    MeanwO(F),
+    CWM(),
+    CWM(lower=True),
+    CWTM(F),
+    GeometricMedian(),
+    Krum(F),
+    Krum(F, others="n-f-1"),
+    Krum(F, squared=False),
+    MultiKrum(F),
+    NNM(F) >> Krum(F, others="n-f-1"),
+    NNM(F) >> CWTM(F),
+    NNM(F) >> GeometricMedian(),
+    NNM(F) >> MeanwO(F),
+]
+OTHERS: list[Any] = [
+    Average(),
+    OuterCenter(F),
+    OuterMean(F),
+    GeometricMedian(iterations=1, floor=1e-5),
+    CenteredClipping(2.0, 3),
+    NormBoundedMean(8.0),
+    Bucketing(2) >> CWM(),
+    Clip(9.0) >> MeanwO(F),
+    Clip(9.0) >> NNM(F) >> CWM(),
+]
+RULES = PROMISED + OTHERS
+Liars = Callable[[np.ndarray, np.random.Generator], np.ndarray]
+
+
+def _one(value: float, where: Any = slice(None)) -> Liars:
+    def make(H: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        rows = H.mean(axis=0) + 0.1 * rng.standard_normal((F, H.shape[1])).astype(H.dtype)
+        rows[:, where] = value
+        return rows
+
+    return make
+
+
+def _plus_minus(H: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return np.where(rng.random((F, H.shape[1])) < 0.5, np.inf, -np.inf).astype(H.dtype)
+
+
+def _far(H: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return (-1e3 * (1 + 0.1 * rng.standard_normal((F, H.shape[1])))).astype(H.dtype)
+
+
+CASES: dict[str, tuple[Any, Liars]] = {
+    "far 1e3": (np.float64, _far),
+    "far 1e3 f32": (np.float32, _far),
+    "NaN": (np.float64, _one(np.nan)),
+    "1 NaN coord": (np.float32, _one(np.nan, 7)),
+    "+inf": (np.float64, _one(np.inf)),
+    "±inf": (np.float32, _plus_minus),
+    "1e30 f32": (np.float32, _one(1e30)),
+    "3e38 f32": (np.float32, _one(3e38)),
+    "1 coord 3e38": (np.float32, _one(3e38, 5)),
+    "1e300 f64": (np.float64, _one(1e300)),
+    "-1e300 f64": (np.float64, _one(-1e300)),
+    "f16": (np.float16, _far),
+}
+
+
+def placed(H: np.ndarray, B: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Liars last, first, and in between; with the mask of the honest."""
+    n = len(H) + len(B)
+    for at in (range(len(H), n), range(len(B)), range(1, 1 + 4 * len(B), 4)):
+        honest = np.ones(n, bool)
+        honest[list(at)] = False
+        X = np.empty((n, H.shape[1]), H.dtype)
+        X[honest], X[~honest] = H, B
+        yield X, honest
+
+
+def check(rule: Any, X: np.ndarray, honest: np.ndarray, library: str, promised: bool) -> None:
+    """One input: oracle's answer on the rows that are finite, and near the honest mean where promised."""
+    with np.errstate(all="ignore"):
+        sound = np.isfinite(X).all(axis=1)
+        needed = calls(rule, X.shape[1])
+        got = np.asarray(rule(torch.from_numpy(X.copy()) if library == "torch" else X, **needed), np.longdouble)
+        assert np.isfinite(got).all()
+        left = X[sound].astype(np.float64)
+        H = X[honest].astype(np.longdouble)
+        wanted = oracle(rule, left, **({"rng": np.random.default_rng(5)} if rule.random else {}))
+        eps = {2: 2e-3, 4: 3e-5, 8: 1e-7}[X.dtype.itemsize]
+        size = np.abs(wanted).max() + np.abs(H).max()
+        assert np.abs(got - wanted).max() <= eps * size, "not the oracle's answer"
+    if promised:
+        radius = np.sqrt(((H - H.mean(axis=0)) ** 2).sum(axis=1)).max()
+        assert np.sqrt(((got - H.mean(axis=0)) ** 2).sum()) <= 3 * radius
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_attacks(rule: Any, case: str, library: str) -> None:
+    dtype, liars = CASES[case]
+    rng = np.random.default_rng(0)
+    H = (1 + 0.1 * rng.standard_normal((N - F, D))).astype(dtype)
+    for X, honest in placed(H, liars(H, rng)):
+        check(rule, X, honest, library, rule in PROMISED)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("n", [15, 40])
+@pytest.mark.parametrize("rule", PROMISED, ids=repr)
+def test_a_common_offset(rule: Any, n: int, library: str) -> None:
+    """Honest 1e4 ± 0.05, liars 1e4 + 2, float32: where Gram-trick distances pick the attacker."""
+    rng = np.random.default_rng(0)
+    H = (1e4 + 0.05 * rng.standard_normal((n - F, 1000))).astype(np.float32)
+    B = np.full((F, 1000), 1e4 + 2, np.float32)
+    for X, honest in placed(H, B):
+        got = np.asarray(rule(torch.from_numpy(X) if library == "torch" else X), float)
+        centre = X[honest].astype(float).mean(axis=0)
+        radius = np.linalg.norm(X[honest].astype(float) - centre, axis=1).max()
+        assert np.linalg.norm(got - centre) <= 3 * radius
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_plain_and_degenerate(rule: Any, library: str) -> None:
+    rng = np.random.default_rng(0)
+    benign = 1 + 0.1 * rng.standard_normal((N, D))
+    everyone = np.ones(N, bool)
+    check(rule, benign, everyone, library, rule in PROMISED)
+    check(rule, np.ones((N, D)), everyone, library, False)
+    check(rule, np.zeros((N, D)), everyone, library, False)
+    check(rule, np.zeros((N, D), np.float32), everyone, library, False)
+    whole = rng.integers(-50, 50, (N, D))
+    got = rule(torch.from_numpy(whole) if library == "torch" else whole, **calls(rule, D))
+    assert "float64" in str(got.dtype)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_too_few(rule: Any) -> None:
+    """n = 1, n = 2, n = 2f + 1, f = n/2, f > n/2: the oracle's answer or a refusal that says what would do."""
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 2 * F + 1, 2 * F, F, F + 1):
+        X = 1 + 0.1 * rng.standard_normal((n, D))
+        if n >= rule.least():
+            check(rule, X, np.ones(n, bool), "numpy", False)
+            continue
+        with pytest.raises(BadInput, match=f"n = {n} vectors.*gather at least {rule.least()} vectors"):
+            rule(X, **calls(rule, D))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_too_many_not_finite(rule: Any) -> None:
+    X = np.ones((N, D))
+    X[: N - 1] = np.nan
+    X[-1] = 1.0
+    if rule.lowered(N - 1).least() > 1:
+        with pytest.raises(BadInput, match="14 more were dropped: 0 is not finite"):
+            rule(X, **calls(rule, D))
+    else:
+        assert np.allclose(rule(X, **calls(rule, D)), rule(X[-1:], **calls(rule, D)) if rule.least() == 1 else 1.0)
+    with pytest.raises(BadInput, match="n = 0 vectors"):
+        rule(X * np.nan, **calls(rule, D))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_refused_structures(rule: Any) -> None:
+    for given in ([], [np.ones(3), np.ones(4), np.ones(3)], np.ones((0, 3)), "abc", np.ones((N, D), complex)):
+        with pytest.raises(BadInput):
+            rule(given, **calls(rule, D))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_everything_twice(rule: Any) -> None:
+    """A worker that sends its update twice counts twice; its copies are told apart by place, not by value."""
+    rng = np.random.default_rng(1)
+    X = 1 + 0.1 * rng.standard_normal((N, D))
+    X[3] = X[4]
+    check(rule, X, np.ones(N, bool), "numpy", False)

@@ -1,0 +1,221 @@
+"""The command line, run as a newcomer would: in a process of its own, in an empty folder."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+from safetensors.torch import load_file
+from safetensors.torch import save_file as save_tensors
+
+import holdfast
+from holdfast import MeanwO
+from holdfast.cli.app import app
+from holdfast.rules import CATALOGUE
+
+COMMANDS = {command.callback.__name__: command.callback for command in app.registered_commands if command.callback}
+
+
+def run(line: str, folder: Path, code: int = 0) -> str:
+    words = shlex.split(line)
+    assert words[0] == "holdfast"
+    call = [sys.executable, "-c", "from holdfast.cli import main; main()", *words[1:]]
+    done = subprocess.run(call, cwd=folder, capture_output=True, text=True, timeout=120, env=_env())
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def _env() -> dict[str, str]:
+    import os
+
+    return {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Path:
+    run("holdfast demo demo", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example_that_runs(name: str, demo: Path) -> None:
+    example = COMMANDS[name].example
+    assert example in run(f"holdfast {name} --help", demo)
+    files = sorted(str(p.relative_to(demo)) for p in (demo / "demo").glob("worker-*.npz"))
+    assert run(example.replace("demo/worker-*.npz", " ".join(files)), demo)
+
+
+def test_version_and_catalogue(tmp_path: Path) -> None:
+    assert run("holdfast --version", tmp_path) == f"holdfast {holdfast.__version__}\n"
+    out = run("holdfast rules", tmp_path)
+    for name, rule in CATALOGUE.items():
+        assert name in out
+        assert rule.formula in out
+    assert "2-approximation" in run("holdfast rules CenterwO", tmp_path)
+    assert "is no known rule" in run("holdfast rules Zeno", tmp_path, code=2)
+
+
+def test_the_demo_names_its_liars(demo: Path) -> None:
+    out = run(f"holdfast aggregate 'MeanwO(f=4)' {_workers(demo)} --json --reference demo/honest-mean.npz", demo)
+    told = json.loads(out)
+    assert told["distance_to_reference"] < 1.0
+    assert len(told["dropped"]) == 2
+    bad = json.loads(run(f"holdfast aggregate Average {_workers(demo)} --json --reference demo/honest-mean.npz", demo))
+    assert bad["distance_to_reference"] > 10.0
+    table = run(f"holdfast aggregate 'MeanwO(f=4)' {_workers(demo)}", demo)
+    for name, why in told["dropped"].items():
+        assert any(name in line and "dropped" in line and why in line for line in table.splitlines())
+    assert "2 dropped" in table
+
+
+def _workers(folder: Path) -> str:
+    return " ".join(sorted(str(p.relative_to(folder)) for p in (folder / "demo").glob("worker-*.npz")))
+
+
+def _write(path: Path, update: dict[str, np.ndarray]) -> None:
+    match path.suffix:
+        case ".npz":
+            np.savez(path, **update)  # type: ignore[arg-type]
+        case ".npy":
+            np.save(path, update["w"])
+        case ".safetensors":
+            save_file(update, path)
+        case _:
+            torch.save({name: torch.from_numpy(value) for name, value in update.items()}, path)
+
+
+def _read(path: Path) -> np.ndarray:
+    match path.suffix:
+        case ".npz":
+            return np.load(path)["w"]  # type: ignore[no-any-return]
+        case ".npy":
+            return np.load(path)  # type: ignore[no-any-return]
+        case ".safetensors":
+            return load_file(path)["w"].numpy()  # type: ignore[no-any-return]
+    return torch.load(path, weights_only=True)["w"].numpy()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".safetensors", ".pt", ".pth"])
+def test_formats(ending: str, tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((7, 4)).astype(np.float32)
+    X[2] = 1e30
+    for i, row in enumerate(X):
+        _write(tmp_path / f"{i}{ending}", {"w": row})
+    files = " ".join(f"{i}{ending}" for i in range(7))
+    run(f"holdfast aggregate 'MeanwO(f=2)' {files} --out out{ending}", tmp_path)
+    assert np.allclose(_read(tmp_path / f"out{ending}"), MeanwO(2)(X), rtol=1e-6)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_one_file_with_all_workers(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((7, 4))
+    np.save(tmp_path / "x.npy", X)
+    np.savez(tmp_path / "named.npz", **{f"w{i}": row for i, row in enumerate(X)})  # type: ignore[arg-type]
+    np.savez(tmp_path / "matrix.npz", X=X)
+    torch.save(torch.from_numpy(X), tmp_path / "x.pt")
+    wanted = MeanwO(2).decide(X)
+    for name in ("x.npy", "matrix.npz", "x.pt", "named.npz"):
+        told = json.loads(run(f"holdfast aggregate 'MeanwO(f=2)' {name} --json --out o.npy", tmp_path))
+        assert [int(w.strip("w")) for w in told["kept"]] == list(wanted.kept)
+        assert np.allclose(np.load(tmp_path / "o.npy"), wanted.value)
+
+
+def test_bfloat16_stays(tmp_path: Path) -> None:
+    for i in range(5):
+        save_tensors({"w": torch.full((3,), float(i), dtype=torch.bfloat16)}, tmp_path / f"{i}.safetensors")
+    run("holdfast aggregate CWM " + " ".join(f"{i}.safetensors" for i in range(5)) + " -o o.safetensors", tmp_path)
+    assert load_file(tmp_path / "o.safetensors")["w"].dtype == torch.bfloat16
+    assert load_file(tmp_path / "o.safetensors")["w"].tolist() == [2.0, 2.0, 2.0]
+
+
+def test_options(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((70, 4))
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "start.npy", X[0])
+    np.save(tmp_path / "model.npy", X[1])
+    line = "holdfast aggregate 'Bucketing(s=2) >> CWM()' x.npy --seed 3 --json"
+    assert run(line, tmp_path) == run(line, tmp_path)
+    run("holdfast aggregate 'CenteredClipping(tau=1.0)' x.npy --start start.npy --like model.npy", tmp_path)
+    table = run("holdfast aggregate 'MeanwO(f=2)' x.npy", tmp_path)
+    assert len(table.splitlines()) == 5  # head, the two left out, the summary, a hint: of many, only the odd ones
+
+
+HOSTILE: dict[str, Any] = {
+    "empty": b"",
+    "noise": b"\x93NUMPY" + bytes(range(200)),
+    "code": b"cos\nsystem\n(S'touch owned'\ntR.",
+}
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".safetensors", ".pt"])
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_file_is_dropped_by_name_and_runs_nothing(kind: str, ending: str, tmp_path: Path) -> None:
+    for i in range(5):
+        np.save(tmp_path / f"{i}.npy", np.ones(3) + i)
+    (tmp_path / f"bad{ending}").write_bytes(HOSTILE[kind])
+    files = " ".join(f"{i}.npy" for i in range(5))
+    told = json.loads(run(f"holdfast aggregate 'MeanwO(f=1)' {files} bad{ending} --json", tmp_path))
+    assert told["dropped"] == {f"bad{ending}": "nothing"}
+    assert not (tmp_path / "owned").exists()
+    assert "cannot be read" in run(f"holdfast aggregate 'MeanwO(f=1)' bad{ending}", tmp_path, code=2)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("aggregate 'MeanwO(f=3)' x.npy", "at least 7 vectors"),
+        ("aggregate 'Mean(f=3)' x.npy", "did you mean MeanwO?"),
+        ("aggregate 'MeanwO(f=1)' none.npy", "is no file"),
+        ("aggregate 'MeanwO(f=1)' x.npy none.npy", "is no file"),
+        ("aggregate 'MeanwO(f=1)' x.txt", "the formats are"),
+        ("aggregate 'MeanwO(f=1)' x.npy --out y.txt", "the formats are"),
+        ("aggregate 'MeanwO(f=1)' x.npy --out no/such/folder/y.npy", "No such file"),
+        ("aggregate 'Bucketing(s=1) >> CWM()' x.npy", "pass rng="),
+        ("aggregate 'MeanwO(f=1)' a.npy b.npy c.npy", "different structure"),
+        ("aggregate 'MeanwO(f=1)' x.npy --reference a.npy", "differs in structure"),
+        ("picture x.bmp", "the formats are"),
+    ],
+)
+def test_an_error_is_one_line(line: str, said: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.eye(5))
+    for name, size in (("a", 2), ("b", 3), ("c", 4)):
+        np.save(tmp_path / f"{name}.npy", np.ones(size))
+    (tmp_path / "x.txt").write_text("1")
+    error = run(f"holdfast {line}", tmp_path, code=2)
+    assert said in error
+    assert len(error.strip().splitlines()) == 1
+    assert error.startswith("holdfast: ")
+
+
+def test_a_missing_extra_names_its_install(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise ImportError('no', name='typer')")
+    call = [sys.executable, "-c", "from holdfast.cli import main; main()"]
+    done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, env={**_env(), "PYTHONPATH": str(tmp_path)})
+    assert done.stderr.strip() == "holdfast: the command line needs typer; pip install 'holdfast[cli]'"
+    assert done.returncode == 1
+
+
+def test_the_picture_is_the_same_every_time(tmp_path: Path) -> None:
+    for name in ("a.svg", "b.svg", "c.png"):
+        run(f"holdfast picture {name}", tmp_path)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert (tmp_path / "c.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_picture_tells_the_truth() -> None:
+    """In each panel the rule that is said to be near is nearer than the other and than the mean of all."""
+    from holdfast.report.dilemma import ANSWERS, POINTS, SIEGE, SNEAK
+
+    for liars, near in ((SNEAK, "Outer"), (SIEGE, "Inner")):
+        mean = np.delete(POINTS, liars, axis=0).mean(axis=0)
+        off = {label.split(":")[0]: float(np.linalg.norm(rule(POINTS) - mean)) for label, rule, _, _ in ANSWERS}
+        assert min(off, key=off.__getitem__) == near
