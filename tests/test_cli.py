@@ -183,6 +183,10 @@ def test_a_hostile_file_is_dropped_by_name_and_runs_nothing(kind: str, ending: s
         ("aggregate 'MeanwO(f=1)' a.npy b.npy c.npy", "different structure"),
         ("aggregate 'MeanwO(f=1)' x.npy --reference a.npy", "differs in structure"),
         ("picture x.bmp", "the formats are"),
+        ("aggregate", "Missing argument"),
+        ("aggregate 'MeanwO(f=1)' x.npy --sed 3", "No such option"),
+        ("aggregate 'MeanwO(f=1)' x.npy --seed three", "not a valid int"),
+        ("agregate", "No such command"),
     ],
 )
 def test_an_error_is_one_line(line: str, said: str, tmp_path: Path) -> None:
@@ -199,7 +203,9 @@ def test_an_error_is_one_line(line: str, said: str, tmp_path: Path) -> None:
 def test_a_missing_extra_names_its_install(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("raise ImportError('no', name='typer')")
     call = [sys.executable, "-c", "from holdfast.cli import main; main()"]
-    done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, env={**_env(), "PYTHONPATH": str(tmp_path)})
+    done = subprocess.run(
+        call, cwd=tmp_path, capture_output=True, text=True, env={**_env(), "PYTHONPATH": str(tmp_path)}
+    )
     assert done.stderr.strip() == "holdfast: the command line needs typer; pip install 'holdfast[cli]'"
     assert done.returncode == 1
 

@@ -179,7 +179,9 @@ def test_lemma_one_and_the_bounds_of_a_decision(seed: int, n: int, d: int) -> No
 
 
 @pytest.mark.parametrize("kind", ["far", "copies"])
-@pytest.mark.parametrize("rule", [CenterwO(4), MeanwO(4), CWTM(4), CWM(), GeometricMedian(), Krum(4, others="n-f-1")], ids=repr)
+@pytest.mark.parametrize(
+    "rule", [CenterwO(4), MeanwO(4), CWTM(4), CWM(), GeometricMedian(), Krum(4, others="n-f-1")], ids=repr
+)
 def test_breakdown_far_liars_move_it_no_more_than_proved(rule: Any, kind: str) -> None:
     for dtype, far in ((np.float32, 1e30), (np.float64, 1e30), (np.float64, 1e300)):
         X, honest = attacked(np.random.default_rng(1), 11, 4, 5, "far", 10.0)
@@ -318,6 +320,7 @@ def test_geometric_median_on_awkward_clouds() -> None:
 
 def _assert_least(X: np.ndarray) -> None:
     """Not the place, which need not be unique, but the sum of distances decides."""
+
     def total(y: np.ndarray) -> float:
         return float(np.linalg.norm(X - y, axis=1).sum())
 

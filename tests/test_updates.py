@@ -55,7 +55,9 @@ SHAPES: dict[str, Any] = {
     "images": lambda A, p: A.reshape(11, 2, 3, 4),
     "python numbers": lambda A, p: A.astype(float).tolist(),
     "generator": lambda A, p: (row for row in A),
-    "other key order": lambda A, p: [_dict(row) if i % 2 else dict(reversed(_dict(row).items())) for i, row in enumerate(A)],
+    "other key order": lambda A, p: [
+        _dict(row) if i % 2 else dict(reversed(_dict(row).items())) for i, row in enumerate(A)
+    ],
 }
 
 

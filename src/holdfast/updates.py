@@ -154,7 +154,9 @@ def read(X: Any, who: str, like: Any = None, measure: Measured | None = None) ->
     if len(malformed) == len(given):
         raise BadInput(f"{who} was given {len(given)} updates, none of the structure of `like`: {malformed[0]}.")
     sound = [flat for i, flat in enumerate(flats) if i not in malformed]
-    widest = [own if like is not None else _widest([flat[at] for flat in sound]) for at, (_, _, own) in enumerate(model)]
+    widest = [
+        own if like is not None else _widest([flat[at] for flat in sound]) for at, (_, _, own) in enumerate(model)
+    ]
     counts = all(kind(host(a)) == "i" for a in widest)
     leaves = []
     for at, (name, a, _) in enumerate(model):

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Run `holdfast`; whatever goes wrong is one line on stderr and exit code 2."""
     try:
+        import click
+
         from holdfast.cli.app import app
     except ImportError as error:
         sys.exit(_refusal(f"the command line needs {error.name}; pip install 'holdfast[cli]'"))
     from holdfast.errors import BadInput
 
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except click.exceptions.NoArgsIsHelpError as error:  # the help is the answer
+        print(error.format_message())
+        sys.exit(0)
+    except click.ClickException as error:
+        _give_up(f"{error.format_message()} See holdfast --help.")
+    except click.Abort:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
     except (BadInput, OSError) as error:
-        print(_refusal(str(error)), file=sys.stderr)
-        sys.exit(2)
+        _give_up(str(error))
+
+
+def _give_up(text: str) -> None:
+    print(_refusal(text), file=sys.stderr)
+    sys.exit(2)
 
 
 def _refusal(text: str) -> str:

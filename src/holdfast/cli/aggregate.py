@@ -14,9 +14,10 @@ from rich.table import Table
 from holdfast.cli.example import example
 from holdfast.cli.files import load, load_all, save
 from holdfast.errors import BadInput
+from holdfast.libraries import numbers
 from holdfast.rules.decision import Decision
 from holdfast.spec import parse
-from holdfast.structure import flatten, majority
+from holdfast.structure import differs, flatten, majority
 
 MANY = 60  # workers beyond which only those that were not kept are listed
 
@@ -57,10 +58,11 @@ def aggregate(
 def distance(a: Any, b: Any) -> float:
     """Euclidean distance between two updates of the same structure."""
     one, two = flatten(a), flatten(b)
-    if isinstance(one, str) or isinstance(two, str) or len(one) != len(two):
+    if isinstance(one, str) or isinstance(two, str) or differs(two, one):
         raise BadInput("--reference differs in structure from the aggregate; give an update of the same one.")
-    parts = ((np.asarray(x, float).ravel(), np.asarray(y, float).ravel()) for (_, x, _), (_, y, _) in zip(one, two, strict=True))
-    return float(np.sqrt(sum(np.sum((x - y) ** 2) for x, y in parts)))
+    pairs = zip(one, two, strict=True)
+    squares = (np.sum((numbers(x, np.float64) - numbers(y, np.float64)) ** 2) for (_, x, _), (_, y, _) in pairs)
+    return float(np.sqrt(sum(squares)))
 
 
 def record(decision: Decision, names: list[str], apart: float | None) -> dict[str, Any]:

@@ -21,7 +21,11 @@ MIDDLE = np.array([[0.55, 0.75], [0.62, -0.45], [1.75, 0.35]])
 WIDE = np.array([[-1.45, 0.35], [-0.75, 1.20], [-0.95, -0.85], [-0.10, -1.25]])
 POINTS = np.vstack([TIGHT, MIDDLE, WIDE])
 SNEAK, SIEGE = np.arange(4), np.arange(7, 11)  # who lies
-ANSWERS = (("Average", Average(), "#7f7f7f", "P"), ("Inner: MeanwO", MeanwO(F), "#0072b2", "D"), ("Outer: OuterMean", OuterMean(F), "#d55e00", "s"))
+ANSWERS = (
+    ("Average", Average(), "#7f7f7f", "P"),
+    ("Inner: MeanwO", MeanwO(F), "#0072b2", "D"),
+    ("Outer: OuterMean", OuterMean(F), "#d55e00", "s"),
+)
 
 
 def draw(out: Path) -> None:
