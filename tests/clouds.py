@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -74,7 +75,7 @@ def ties(rng: Rng, n: int, d: int) -> Array:
     return X
 
 
-def with_bad_rows(rng: Rng, X: Array, k: int) -> tuple[Array, NDArray[np.intp]]:
+def with_bad_rows(rng: Rng, X: NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """A copy with k rows spoilt by NaN or ±inf, at one coordinate, all or some; and which rows, in order."""
     X, rows = X.copy(), np.sort(rng.choice(len(X), k, replace=False))
     for i in rows:

@@ -19,9 +19,10 @@ from safetensors.torch import save_file as save_tensors
 import holdfast
 from holdfast import MeanwO
 from holdfast.cli.app import app
+from holdfast.cli.example import EXAMPLES
 from holdfast.rules import CATALOGUE
 
-COMMANDS = {command.callback.__name__: command.callback for command in app.registered_commands if command.callback}
+COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
 
 
 def run(line: str, folder: Path, code: int = 0) -> str:
@@ -48,7 +49,7 @@ def demo(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help_with_an_example_that_runs(name: str, demo: Path) -> None:
-    example = COMMANDS[name].example
+    example = EXAMPLES[name]
     assert example in run(f"holdfast {name} --help", demo)
     files = sorted(str(p.relative_to(demo)) for p in (demo / "demo").glob("worker-*.npz"))
     assert run(example.replace("demo/worker-*.npz", " ".join(files)), demo)
@@ -96,12 +97,12 @@ def _write(path: Path, update: dict[str, np.ndarray]) -> None:
 def _read(path: Path) -> np.ndarray:
     match path.suffix:
         case ".npz":
-            return np.load(path)["w"]  # type: ignore[no-any-return]
+            return np.load(path)["w"]
         case ".npy":
-            return np.load(path)  # type: ignore[no-any-return]
+            return np.load(path)
         case ".safetensors":
-            return load_file(path)["w"].numpy()  # type: ignore[no-any-return]
-    return torch.load(path, weights_only=True)["w"].numpy()  # type: ignore[no-any-return]
+            return load_file(path)["w"].numpy()
+    return torch.load(path, weights_only=True)["w"].numpy()
 
 
 @pytest.mark.parametrize("ending", [".npy", ".npz", ".safetensors", ".pt", ".pth"])
@@ -119,7 +120,7 @@ def test_formats(ending: str, tmp_path: Path) -> None:
 def test_one_file_with_all_workers(tmp_path: Path) -> None:
     X = np.random.default_rng(0).standard_normal((7, 4))
     np.save(tmp_path / "x.npy", X)
-    np.savez(tmp_path / "named.npz", **{f"w{i}": row for i, row in enumerate(X)})  # type: ignore[arg-type]
+    np.savez(tmp_path / "named.npz", **{f"w{i}": row for i, row in enumerate(X)})
     np.savez(tmp_path / "matrix.npz", X=X)
     torch.save(torch.from_numpy(X), tmp_path / "x.pt")
     wanted = MeanwO(2).decide(X)

@@ -278,7 +278,7 @@ def test_what_a_rule_needs_it_asks_for() -> None:
         CenteredClipping(1.0)(X, start=X[0, :4])
     with pytest.raises(BadInput, match="not finite"):
         CenteredClipping(1.0)(X, start=X[0] * np.nan)
-    with pytest.raises(BadInput, match="no update|differs"):
+    with pytest.raises(BadInput, match="differs"):
         CenteredClipping(1.0)(X, start="here")
     with pytest.raises(BadInput) as error:
         CenterwO(2)(X[:4])

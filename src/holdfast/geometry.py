@@ -23,7 +23,7 @@ from holdfast.updates import BLOCK, spans
 
 TRUST = {False: 1e-3, True: 1e-8}  # part of a distance up to which its certificate may go: float32, float64
 NATIVE, DIRECT = 2, 5  # levels in the input's precision; the level at which every row is its own pivot
-RANGE = {"f4": (2.0**-60, 2.0**100), "f8": (2.0**-900, 2.0**900)}  # of squares that lose nothing
+RANGE = {"f4": (2.0**-60, 2.0**100), "f8": (2.0**-200, 2.0**200)}  # of squares that leave room for sums and powers
 
 
 def distances(points: Points, centres: np.ndarray | None = None, wide: bool = False) -> tuple[np.ndarray, float]:
@@ -31,7 +31,8 @@ def distances(points: Points, centres: np.ndarray | None = None, wide: bool = Fa
 
     The scale is a power of two, 1 unless the numbers are so large or small that squares would leave
     the range of floats; it is that of the row of lower-median size, which no minority can choose.
-    `wide` multiplies in float64 throughout. Between finite rows D may be +inf where one is some 1e150 times larger than that.
+    Between finite rows D may be +inf where one is some 1e150 times larger than that. `wide` multiplies in
+    float64 throughout.
 
     >>> from holdfast.updates import read
     >>> D, scale = distances(Points.rows(read([[0.0, 0.0], [3.0, 4.0]], "me"), np.arange(2)))
@@ -104,7 +105,9 @@ class Measure:
         rows = self.row[K[left]]
         self.D[np.ix_(rows, K)] = np.where(todo, D, self.D[np.ix_(rows, K)])
         for part, pick in _components(bad, left, len(K)):
-            if all(self.points.same(int(K[pick]), int(K[i])) for i in part):  # attackers like to send copies
+            if all(
+                i == pick or self.points.same(int(K[pick]), int(K[i])) for i in part
+            ):  # attackers like to send copies
                 self.D[np.ix_(rows[np.isin(left, part)], K[part])] = 0.0
             elif depth + 1 < DIRECT:
                 self._level(K[part], int(K[pick]), depth + 1, bad[np.isin(left, part)][:, part])

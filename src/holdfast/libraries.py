@@ -78,8 +78,10 @@ def kind(x: Array) -> str:
 def numbers(x: Array, dtype: Any) -> np.ndarray:
     """A block as numpy numbers of the given dtype; no copy where it is that already."""
     if isinstance(x, np.ndarray):
+        if x.dtype == dtype:
+            return x
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is seen as such
-            return x if x.dtype == dtype else x.astype(dtype)
+            return x.astype(dtype)
     torch = sys.modules["torch"]
     wide = torch.float64 if np.dtype(dtype) == np.float64 else torch.float32
     return np.asarray(x.to("cpu", wide).numpy(), dtype)
@@ -92,5 +94,5 @@ def give_back(value: np.ndarray, like: Any, dtype: Any = None) -> Any:
         torch = sys.modules["torch"]
         out = torch.from_numpy(np.ascontiguousarray(value)).to(like.device)
         return out if dtype is None else out.to(dtype)
-    out = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype)
+    out = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype, copy=False)
     return sys.modules["jax"].numpy.asarray(out) if where == "jax" else out

@@ -7,24 +7,21 @@ origin, whose weights are all zero, or the start.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from holdfast.updates import Leaf, Updates, spans
+from holdfast.updates import Leaf, Updates, in_parallel, spans
 
 Columns = Callable[[np.ndarray], np.ndarray]
 CACHE = 300_000  # numbers of a block of columns that is sorted: fits the second-level cache
 TINY = 1e-30  # weights below this leave the range of float32
 
 
-def cores() -> int:
-    """How many threads may work: the cores that this process is allowed."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+class NotFinite(Exception):
+    """Some block holds a number that is not finite, or sums that are not."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +91,21 @@ class Points:
         rows = int(self.basis[i]), int(self.basis[j])
         return all(leaf.same(*rows) for leaf in self.source.leaves if leaf.measured)
 
+    def over_basis(self, weights: np.ndarray) -> np.ndarray:
+        """Weights of points and anchors as weights of the basis rows."""
+        w = (
+            np.pad(weights[: self.k], (0, len(self.basis) - self.k))
+            if self.mix is None
+            else weights[: self.k] @ self.mix
+        )
+        for weight, at in zip(weights[self.k :], self.anchors, strict=True):
+            if at is not None:
+                w[at] += weight
+        return w
+
     def combine(self, weights: np.ndarray) -> list[np.ndarray]:
         """The weighted sum of points and anchors, one flat array a leaf. Rows of weight zero are not read."""
-        if self.mix is None and not self.anchors:
-            w = np.pad(weights, (0, len(self.basis) - self.k))
-        else:
-            w = weights @ self.matrix()
+        w = self.over_basis(weights)
         used = np.flatnonzero(w)
         return [self._sum(leaf, w[used], self.basis[used]) for leaf in self.source.leaves]
 
@@ -116,18 +122,25 @@ class Points:
             np.matmul(w.astype(dtype), leaf.block(all_rows, s, e, dtype), out=out[s:e])
         return out
 
-    def columns(self, rule: Columns) -> list[np.ndarray]:
-        """Apply a rule on single coordinates to all columns, on all cores."""
-        return [self._columns(leaf, rule) for leaf in self.source.leaves]
+    def columns(self, rule: Columns, look: bool = False) -> list[np.ndarray]:
+        """Apply a rule on single coordinates to all columns, on all cores.
 
-    def _columns(self, leaf: Leaf, rule: Columns) -> np.ndarray:
+        With `look`, NotFinite is raised where a block may hold numbers that are not finite.
+        """
+        return [self._columns(leaf, rule, look) for leaf in self.source.leaves]
+
+    def _columns(self, leaf: Leaf, rule: Columns, look: bool) -> np.ndarray:
         if leaf.kind == "i":
             return _lower_median(leaf, self.basis[self.basis < self.source.n])
         dtype = np.float32 if leaf.kind == "f4" else np.float64
         out = np.empty(leaf.size, dtype)
 
         def fill(span: tuple[int, int]) -> None:
-            out[slice(*span)] = rule(self.block(leaf, *span, dtype))
+            block = self.block(leaf, *span, dtype)
+            with np.errstate(all="ignore"):
+                if look and not np.isfinite(block.sum()):
+                    raise NotFinite
+                out[slice(*span)] = rule(block)
 
         self._each(leaf, fill)
         return out
@@ -147,8 +160,7 @@ class Points:
 
     def _each(self, leaf: Leaf, work: Callable[[tuple[int, int]], Any]) -> list[Any]:
         columns = int(np.clip(CACHE // max(1, self.k), 64, 8192))
-        with ThreadPoolExecutor(cores()) as pool:
-            return list(pool.map(work, spans(leaf.size, columns)))
+        return in_parallel(work, spans(leaf.size, columns))
 
 
 def _lower_median(leaf: Leaf, rows: np.ndarray) -> np.ndarray:

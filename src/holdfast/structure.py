@@ -49,10 +49,7 @@ def flatten(update: Any, path: str = "") -> Flat | str:
 
 
 def _plain(path: str, update: Any) -> Flat | str:
-    try:
-        a = np.asarray(update)
-    except OverflowError:
-        return "an integer beyond all floats"
+    a = np.asarray(update)
     return [(path, a, a)] if kind(a) else "an integer beyond 64 bits"
 
 

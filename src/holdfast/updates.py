@@ -6,7 +6,9 @@ nesting of these. Nothing is copied into one big matrix and nothing is changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +31,13 @@ def spans(size: int, width: int) -> Iterator[tuple[int, int]]:
     [(0, 2), (2, 4), (4, 5)]
     """
     return ((s, min(s + width, size)) for s in range(0, size, width))
+
+
+def in_parallel(work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+    """The results in order, worked out on all the cores that this process is allowed."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    with ThreadPoolExecutor(cores) as pool:
+        return list(pool.map(work, items))
 
 
 @dataclass
@@ -99,10 +108,15 @@ class Updates:
     def floats(self) -> list[Leaf]:
         return [leaf for leaf in self.leaves if leaf.kind != "i"]
 
-    def finite(self) -> np.ndarray:
-        """Which rows hold finite numbers only: one cheap look at everything."""
+    def formed(self) -> np.ndarray:
+        """Which rows have the right structure."""
         ok = np.ones(self.n, bool)
         ok[list(self.malformed)] = False
+        return ok
+
+    def finite(self) -> np.ndarray:
+        """Which of these hold finite numbers only: one cheap look at everything."""
+        ok = self.formed()
         rows = np.flatnonzero(ok)
         with np.errstate(all="ignore"):
             for leaf, s, e in self._chunks(len(rows)):
@@ -153,7 +167,7 @@ def read(X: Any, who: str, like: Any = None, measure: Measured | None = None) ->
     malformed = {i: why for i, flat in enumerate(flats) if (why := differs(flat, model))}
     if len(malformed) == len(given):
         raise BadInput(f"{who} was given {len(given)} updates, none of the structure of `like`: {malformed[0]}.")
-    sound = [flat for i, flat in enumerate(flats) if i not in malformed]
+    sound = [flat for i, flat in enumerate(flats) if i not in malformed and not isinstance(flat, str)]
     widest = [
         own if like is not None else _widest([flat[at] for flat in sound]) for at, (_, _, own) in enumerate(model)
     ]

@@ -9,6 +9,7 @@ import typer
 import holdfast
 from holdfast.cli.aggregate import aggregate
 from holdfast.cli.demo import demo
+from holdfast.cli.example import EXAMPLES
 from holdfast.cli.picture import picture
 from holdfast.cli.rules import rules
 
@@ -35,4 +36,4 @@ def _options(
 
 
 for command in (rules, aggregate, demo, picture):
-    app.command(epilog=f"Example:  {command.example}")(command)  # type: ignore[attr-defined]
+    app.command(epilog=f"Example:  {EXAMPLES[command.__name__]}")(command)

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 Command = TypeVar("Command", bound=Callable[..., None])
+EXAMPLES: dict[str, str] = {}
 
 
 def example(text: str) -> Callable[[Command], Command]:
-    """Mark a command with a line that a newcomer can paste."""
+    """Note a line that a newcomer can paste for a command."""
 
     def mark(command: Command) -> Command:
-        command.example = text  # type: ignore[attr-defined]
+        EXAMPLES[command.__name__] = text
         return command
 
     return mark

@@ -43,11 +43,14 @@ def draw(out: Path) -> None:
 def _panel(axes: Axes, liars: np.ndarray, title: str, below: str) -> None:
     honest = np.setdiff1d(np.arange(len(POINTS)), liars)
     mean = POINTS[honest].mean(axis=0)
-    axes.scatter(*POINTS[honest].T, s=46, color="#56b4e9", edgecolor="#0b3c5d", label="honest", zorder=2)
-    axes.scatter(*POINTS[liars].T, s=42, color="black", marker="s", label="liar", zorder=2)
-    axes.scatter(*mean, s=170, color="#009e73", marker="*", label="honest mean", zorder=4, edgecolor="white")
+    axes.scatter(
+        POINTS[honest, 0], POINTS[honest, 1], s=46, color="#56b4e9", edgecolor="#0b3c5d", label="honest", zorder=2
+    )
+    axes.scatter(POINTS[liars, 0], POINTS[liars, 1], s=42, color="black", marker="s", label="liar", zorder=2)
+    axes.scatter(mean[0], mean[1], s=170, color="#009e73", marker="*", label="honest mean", zorder=4, edgecolor="white")
     for label, rule, colour, marker in ANSWERS:
-        axes.scatter(*rule(POINTS), s=62, color=colour, marker=marker, label=label, zorder=3, edgecolor="white")
+        at = rule(POINTS)
+        axes.scatter(at[0], at[1], s=62, color=colour, marker=marker, label=label, zorder=3, edgecolor="white")
     axes.set_title(title, fontsize=11)
     axes.set_xlabel(below, fontsize=9)
     axes.set_aspect("equal")

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform, final
 import numpy as np
 
 from holdfast.errors import BadInput
-from holdfast.rules.decision import Choice, Decision, Weights as Weights
+from holdfast.rules.decision import Choice, Decision
+from holdfast.rules.decision import Weights as Weights
 from holdfast.rules.driver import run
 from holdfast.rules.fields import check
 from holdfast.updates import Measured

@@ -9,7 +9,7 @@ import numpy as np
 
 from holdfast.errors import BadInput, listing
 from holdfast.geometry import distances
-from holdfast.points import Points
+from holdfast.points import NotFinite, Points
 from holdfast.rules.decision import Choice, Decision
 from holdfast.structure import differs, flatten
 from holdfast.updates import Measured, Updates, read
@@ -25,54 +25,57 @@ def run(rule: Any, X: Any, rng: Rng | None, start: Any, like: Any, measure: Meas
     if rule.random and rng is None:
         raise BadInput(f"{rule!r} draws at random; pass rng=numpy.random.default_rng(seed).")
     given = read(X, repr(rule), like, measure)
-    sound = given.finite()
+    place = None if start is None else _place(start, given, rule)
+    if hasattr(rule.stages()[0], "columns"):  # it reads everything in blocks: let it look on the way
+        try:
+            return _round(rule, given, given.formed(), place, rng, explain, look=True)
+        except NotFinite:
+            log.debug("%r looks again: some row is not finite, or nearly so", rule)
+    return _round(rule, given, given.finite(), place, rng, explain)
+
+
+def _round(
+    asked: Any, given: Updates, sound: np.ndarray, start: int | None, rng: Rng | None, explain: bool, look: bool = False
+) -> Decision:
     rows = np.flatnonzero(sound)
     dropped = {i: given.malformed.get(i, "not finite") for i in map(int, np.flatnonzero(~sound))}
-    asked, rule = rule, _settle(rule, len(rows), dropped)
-    points = Points.rows(given, rows, _place(start, given, rule))
-    choice, seen, D, scale, measured = Choice(np.zeros(0)), None, np.zeros((0, 0)), 1.0, None
+    rule = _settle(asked, len(rows), dropped)
+    points, D, scale = _mixed(rule, Points.rows(given, rows, start), rng)
+    last = rule.stages()[-1]
+    weights = np.zeros(given.n)
+    choice = Choice(weights)
+    if hasattr(last, "columns"):
+        values = points.columns(last.columns, look)
+        if explain:
+            weights[rows] = points.shares(last.used)[: len(rows)]
+    else:
+        choice = last.scaled(scale).choose(D, rng)
+        values = points.combine(choice.weights)
+        weights[rows] = points.over_basis(choice.weights)[: len(rows)]
+    seen = D / scale / scale if D.size and len(D) == len(points) else None
+    cost, bound = (None if c is None else float(c / scale**choice.power) for c in (choice.cost, choice.bound))
+    note = _note(rule, asked, dropped, rows)
+    return Decision(rule, asked, given.n, given.answer(values), weights, dropped, rows, seen, cost, bound, note)
+
+
+def _mixed(rule: Any, points: Points, rng: Rng | None) -> tuple[Points, np.ndarray, float]:
+    """The points that reach the last stage, and their distances as it asks for them."""
+    D, scale, measured = np.zeros((0, 0)), 1.0, None
     for stage in rule.stages():
         if hasattr(stage, "columns"):
-            return _column_decision(stage, rule, asked, points.anchored(()), dropped, rows, seen, explain)
+            return points.anchored(()), D, scale
         points = points.anchored(stage.anchors)
         centres = stage.centres(points.k, rng)
         needed = (stage.anchors, None if centres is None else tuple(centres), stage.precise)
         if needed != measured:
             D, scale = distances(points, centres, stage.precise)
         if hasattr(stage, "choose"):
-            choice = stage.scaled(scale).choose(D, rng)
-            seen = D / scale / scale if D.shape == (points.k, points.k) else seen
             break
         M = stage.scaled(scale).mix(D, rng)
         measured = needed if np.array_equal(M, np.eye(*M.shape)) else None
         if measured is None:
             points = points.mixed(M)
-    weights = np.zeros(given.n)
-    over_basis = choice.weights @ points.matrix() if points.mix is not None or points.anchors else choice.weights
-    weights[rows] = over_basis[: len(rows)]
-    cost, bound = (None if c is None else float(c / scale**choice.power) for c in (choice.cost, choice.bound))
-    value = given.answer(points.combine(choice.weights))
-    note = _note(rule, asked, dropped, rows)
-    return Decision(rule, asked, given.n, value, weights, dropped, rows, seen, cost, bound, note)
-
-
-def _column_decision(
-    stage: Any,
-    rule: Any,
-    asked: Any,
-    points: Points,
-    dropped: dict[int, str],
-    rows: np.ndarray,
-    seen: np.ndarray | None,
-    explain: bool,
-) -> Decision:
-    value = points.source.answer(points.columns(stage.columns))
-    weights = np.zeros(points.source.n)
-    if explain:
-        weights[rows] = points.shares(stage.used)[: len(rows)]
-    return Decision(
-        rule, asked, points.source.n, value, weights, dropped, rows, seen, note=_note(rule, asked, dropped, rows)
-    )
+    return points, D, scale
 
 
 def _settle(rule: Any, present: int, dropped: dict[int, str]) -> Any:
@@ -105,10 +108,8 @@ def _note(rule: Any, asked: Any, dropped: dict[int, str], rows: np.ndarray) -> s
     return note
 
 
-def _place(start: Any, given: Updates, rule: Any) -> int | None:
-    """Put the start behind the workers' rows and say where; None where there is none."""
-    if start is None:
-        return None
+def _place(start: Any, given: Updates, rule: Any) -> int:
+    """Put the start behind the workers' rows and say where."""
     if not any("start" in stage.anchors for stage in rule.stages()):
         raise BadInput(f"{rule!r} was given a start, which it does not use; leave it away.")
     flat = flatten(start)
