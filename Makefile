@@ -34,8 +34,10 @@ picture: install  ## the picture of sneak and siege in the README
 	$(RUN)/holdfast picture docs/sneak-siege.svg
 
 bench: install  ## speed against peers and the limit, as ratios; memory on a file of 4 GB
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-deps byzfl==0.0.11  # the peer
 	$(RUN)/python benchmarks/kernels.py
 	$(RUN)/python benchmarks/memmap.py
+	$(RUN)/python benchmarks/report.py
 
 clean:  ## remove what install and demo made
 	rm -rf $(VENV) demo

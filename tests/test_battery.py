@@ -171,6 +171,20 @@ def test_plain_and_degenerate(rule: Any, library: str) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_mixed_precision(rule: Any) -> None:
+    """Half of the workers send float32, the others float64, one of them far out."""
+    rng = np.random.default_rng(0)
+    X = 1 + 0.1 * rng.standard_normal((N, D))
+    X[::2] = X[::2].astype(np.float32)
+    X[3] = -1e3
+    for library in (np.asarray, torch.from_numpy):
+        rows = [library(row.astype(np.float32 if i % 2 == 0 else np.float64)) for i, row in enumerate(X)]
+        got = np.asarray(rule(rows, **calls(rule, D)))
+        assert got.dtype == np.float64
+        assert np.allclose(got, rule(X, **calls(rule, D)), atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
 def test_too_few(rule: Any) -> None:
     """n = 1, n = 2, n = 2f + 1, f = n/2, f > n/2: the oracle's answer or a refusal that says what would do."""
     rng = np.random.default_rng(0)

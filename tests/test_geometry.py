@@ -172,6 +172,10 @@ def test_a_common_offset_hides_no_attacker(ratio: float, library: str) -> None:
     X[f:] = rng.standard_normal((n - f, d)) / np.sqrt(d)
     X[:f] = 10 * u + 0.05 * rng.standard_normal((f, d)) / np.sqrt(d)
     A = (X + w * ratio / np.linalg.norm(w)).astype(np.float32)
+    G = A @ A.T
+    naive = np.maximum(G.diagonal()[:, None] + G.diagonal() - 2 * G, 0)
+    fooled = MeanwO(f).choose(naive).weights[:f] > 0
+    assert ratio < 1e5 or fooled.any(), "the plain Gram trick keeps attackers"
     for rule in (MeanwO(f), CenterwO(f), Krum(f)):
         kept = rule.decide(torch.from_numpy(A) if library == "torch" else A).kept
         assert min(kept) >= f, rule

@@ -1,0 +1,64 @@
+"""What the documents say is true: their code runs, their links lead somewhere, their figures are measured."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from holdfast.rules import CATALOGUE
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((ROOT / "docs").glob("*.md"))
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", path.read_text(), re.S)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_python_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for code in blocks(path, "python"):
+        exec(compile(code, path.name, "exec"), {"np": np})
+
+
+def test_contributing_shows_a_whole_rule() -> None:
+    (code,) = blocks(ROOT / "CONTRIBUTING.md", "python")
+    names: dict[str, Any] = {"np": np}
+    exec(code, names)
+    rule = names["Medoid"]()
+    assert rule(np.array([[0.0], [1.0], [5.0], [np.nan]])).tolist() == [1.0]
+    assert repr(rule) == "Medoid()"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text()):
+        assert target.startswith("http") or (path.parent / target).exists(), target
+
+
+def test_the_readme_shows_both_commands_and_every_make_target_exists() -> None:
+    made = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+    named = set(re.findall(r"`?make ([a-z]+)", "".join(path.read_text() for path in DOCUMENTS)))
+    assert {"demo", "test"} <= named <= made
+
+
+def test_the_readme_s_figures_come_from_the_results() -> None:
+    report = runpy.run_path(str(ROOT / "benchmarks" / "report.py"))
+    text = (ROOT / "README.md").read_text()
+    assert report["replaced"](text) == text
+
+
+def test_every_rule_is_in_the_changelog() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    for name in CATALOGUE:
+        assert f"`{name}`" in text
+
+
+def test_no_document_speaks_of_a_machine() -> None:
+    for path in DOCUMENTS:
+        assert not re.search(r"(^|[\s`(])/(home|root|tmp|opt|usr)/", path.read_text()), path.name
