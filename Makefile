@@ -27,8 +27,8 @@ cover: install  ## line and branch coverage of the core, at least 95 %
 
 demo: install  ## the main job on a small attacked set: aggregate, and see who lied
 	$(RUN)/holdfast demo demo
-	$(RUN)/holdfast aggregate 'MeanwO(f=4)' demo/worker-*.npz --out demo/aggregate.npz
-	$(RUN)/holdfast aggregate 'Average()' demo/worker-*.npz
+	$(RUN)/holdfast aggregate 'MeanwO(f=4)' demo/worker-*.npz --reference demo/honest-mean.npz --out demo/aggregate.npz
+	$(RUN)/holdfast aggregate 'Average()' demo/worker-*.npz --reference demo/honest-mean.npz
 
 picture: install  ## the picture of sneak and siege in the README
 	$(RUN)/holdfast picture docs/sneak-siege.svg

@@ -180,8 +180,8 @@ def test_mixed_precision(rule: Any) -> None:
     for library in (np.asarray, torch.from_numpy):
         rows = [library(row.astype(np.float32 if i % 2 == 0 else np.float64)) for i, row in enumerate(X)]
         got = np.asarray(rule(rows, **calls(rule, D)))
-        assert got.dtype == np.float64
-        assert np.allclose(got, rule(X, **calls(rule, D)), atol=1e-6)
+        assert got.dtype == np.float32, "the majority's"
+        assert np.allclose(got, rule(X, **calls(rule, D)), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)
@@ -193,7 +193,7 @@ def test_too_few(rule: Any) -> None:
         if n >= rule.least():
             check(rule, X, np.ones(n, bool), "numpy", False)
             continue
-        with pytest.raises(BadInput, match=f"n = {n} vectors.*gather at least {rule.least()} vectors"):
+        with pytest.raises(BadInput, match=f"n = {n} vectors?.*gather at least {rule.least()} vectors?"):
             rule(X, **calls(rule, D))
 
 

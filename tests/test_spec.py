@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from holdfast import NNM, Average, BadInput, Clip, GeometricMedian, Krum, MeanwO, MultiKrum, parse
 from holdfast.rules import CATALOGUE
 from holdfast.rules.base import Chain, DistanceRule, value
+from holdfast.rules.fields import COUNTS, FLAGS, LENGTHS, OTHERS
 from tests.rules_under_test import RULES
 
 
@@ -46,8 +48,8 @@ def test_what_may_be_written(text: str, rule: object) -> None:
         ("MeanwO(f=-1)", "MeanwO was given f = -1; f is a whole number, at least 0."),
         ("MeanwO(f=1.5)", "f = 1.5"),
         ("MeanwO(f=True)", "f = True"),
-        ("MeanwO", "it is MeanwO(f)"),
-        ("MeanwO(1, 2)", "it is MeanwO(f)"),
+        ("MeanwO", "write it as MeanwO(f)"),
+        ("MeanwO(1, 2)", "write it as MeanwO(f)"),
         ("MeanwO(g=3)", "g="),
         ("MeanwO(**{})", "**"),
         ("MeanO(f=3)", "did you mean MeanwO?"),
@@ -94,9 +96,17 @@ def test_only_stages_chain() -> None:
         NNM(1) >> 3  # type: ignore[operator]
 
 
+def test_every_field_is_checked_by_name() -> None:
+    known = {*COUNTS, *LENGTHS, *FLAGS, *OTHERS}
+    for rule in CATALOGUE.values():
+        assert {field.name for field in fields(rule)} <= known
+    with pytest.raises(BadInput, match="True or False"):
+        parse("CWM(lower='no')")
+
+
 def test_the_catalogue_tells_formula_promise_and_cost() -> None:
     for rule in CATALOGUE.values():
         assert rule.formula
         assert rule.promise
-        assert rule.cost
+        assert rule.time
         assert rule.__doc__

@@ -152,11 +152,43 @@ def test_a_filter_says_which_entries_count_in_distances() -> None:
 
 
 def test_mixed_precision_among_workers() -> None:
+    """The commonest dtype and library decide, so that no liar does; of two, the wider."""
     rows = [row.astype(np.float32 if i % 2 else np.float64) for i, row in enumerate(X)]
     assert MeanwO(3)(rows).dtype == np.float64
     assert laws.close(MeanwO(3)(rows), MeanwO(3)(X), np.float32)
-    whole = [np.rint(row).astype(int) if i == 0 else row for i, row in enumerate(X)]
-    assert MeanwO(3)(whole).dtype == np.float64
+    assert MeanwO(3)(rows[1:]).dtype == np.float64
+    for liar in (np.zeros(24, np.float16), np.zeros(24, int), [0.0] * 24, torch.zeros(24, dtype=torch.float64)):
+        for at in (0, 5):
+            given: list[Any] = [torch.from_numpy(row.astype(np.float32)) for row in X]
+            given[at] = liar
+            out = MeanwO(3)(given)
+            assert isinstance(out, torch.Tensor)
+            assert out.dtype == torch.float32
+    counts: list[Any] = [{"w": row, "n": np.int64(7)} for row in X]
+    counts[0] = {"w": X[0], "n": 2.5}
+    counts[1] = {"w": X[1], "n": np.float64("nan")}
+    assert MeanwO(3)(counts)["n"] == 7
+    assert MeanwO(3)(counts)["n"].dtype == np.int64
+
+
+def test_tensors_without_data_are_malformed() -> None:
+    given: list[Any] = [torch.from_numpy(row) for row in X]
+    given[4] = torch.zeros(24, device="meta")
+    assert "without data" in MeanwO(3).decide(given, like=given[0]).dropped[4]
+
+
+def test_names_that_collide_are_malformed() -> None:
+    model = {"a": {"b": X[0, :3]}, "c": X[0, :4]}
+    twice = {"a": {"b": X[0, :3]}, "a.b": X[0, :3], "c": X[0, :4]}
+    decision = MeanwO(1).decide([model, model, model, twice], like=model)
+    assert decision.dropped == {3: "entries of the same name"}
+
+
+def test_a_start_may_be_an_answer_of_before() -> None:
+    for dtype in (torch.bfloat16, torch.float16, torch.float32):
+        T = torch.from_numpy(X).to(dtype)
+        rule = CenteredClipping(1.0)
+        assert rule(T, start=rule(T)).dtype == dtype
 
 
 BAD: list[tuple[Any, str]] = [
@@ -179,13 +211,14 @@ BAD: list[tuple[Any, str]] = [
     ([np.zeros(2, complex)] * 3, "complex128"),
     (torch.zeros(3, 2, dtype=torch.complex64), "complex64"),
     (torch.zeros(3, 2).to_sparse(), "layout"),
+    (torch.zeros(3, 2, device="meta"), "without data"),
     ([torch.zeros(2).to_sparse()] * 3, "layout"),
     (np.zeros((3, 2), object), "object"),
     ([np.zeros(3), np.zeros(3), np.zeros(4)], "update 2: shape (4,) instead of (3,)"),
-    ([np.zeros(3), np.zeros(4), np.zeros(3)], "1 of 3 differ"),
-    ([{"a": X[0]}, {"a": X[1]}, {"b": X[2]}], "update 2: no entry a"),
-    ([{"a": X[0]}, {"a": X[1]}, {"a": X[2], "b": X[2]}], "an unknown entry b"),
-    ([{"a": X[0]}, {"a": X[1]}, [X[2]]], "no entry a"),
+    ([np.zeros(3), np.zeros(4), np.zeros(3)], "update 1 differs from the others"),
+    ([{"a": X[0]}, {"a": X[1]}, {"b": X[2]}], "update 2: no entry 'a'"),
+    ([{"a": X[0]}, {"a": X[1]}, {"a": X[2], "b": X[2]}], "an unknown entry 'b'"),
+    ([{"a": X[0]}, {"a": X[1]}, [X[2]]], "no entry 'a'"),
     ([X[0], X[1], None], "update 2: nothing"),
     ([[1.0, 2.0], [1.0, 10**400], [1.0, 2.0]], "integer beyond"),
     ([[1, 2], [1, 10**400], [1, 2]], "integer beyond"),
@@ -200,7 +233,7 @@ def test_bad_input_gets_one_clear_sentence(rule: Any, given: Any, said: str) -> 
         rule(given)
     text = str(error.value)
     assert said in text
-    assert text.startswith((repr(rule), "a tensor of layout"))
+    assert text.startswith((repr(rule), "a tensor "))
     assert text.endswith(".")
     assert "\n" not in text
 

@@ -7,6 +7,24 @@ class BadInput(ValueError):
     """Raised for input that no answer can be given for; nothing was changed."""
 
 
+def article(noun: str) -> str:
+    """With its article.
+
+    >>> article("int"), article("dict")
+    ('an int', 'a dict')
+    """
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def plural(n: int, noun: str) -> str:
+    """The noun as it is used for n things.
+
+    >>> plural(1, "vector"), plural(2, "vector")
+    ('vector', 'vectors')
+    """
+    return noun if n == 1 else f"{noun}s"
+
+
 def listing(rows: object) -> str:
     """Row numbers as people write them: 3; 3 and 7; 3, 7 and 9; at most six of them.
 

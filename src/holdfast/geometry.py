@@ -70,7 +70,8 @@ class Measure:
         self.row = np.full(len(points), -1)  # of a point in D, if it is a centre
         self.row[centres] = np.arange(len(centres))
         self.D = np.full((len(centres), len(points)), np.inf)
-        self.lengths = self._basis_lengths() if points.mix is not None else None
+        self.home: int | None = None  # a central basis row, for points that are weighted sums
+        self.basis_lengths: dict[int | None, np.ndarray] = {}  # seen from the origin, or from home
 
     def whole(self) -> bool:
         """Measure everything around the origin; False if squares left the range of floats."""
@@ -99,6 +100,8 @@ class Measure:
         D[np.arange(len(left)), left] = 0.0
         a = self._seen_lengths(K, pivot, g)
         loose = self._gamma(wide) * (a[left, None] + a) ** 2 > TRUST[wide or self._kind() == "f8"] * D
+        if not wide and self._kind() == "f4":  # squares of two tiny rows have left the range of float32
+            loose |= np.maximum(a[left, None], a) ** 2 < RANGE["f4"][0]
         out_of_sight = np.isinf(D) & np.isinf(g[left, None]) & np.isinf(g)  # two such rows may still be close
         bad = todo & np.where(np.isinf(D), out_of_sight, loose)
         bad[np.arange(len(left)), left] = False
@@ -133,7 +136,9 @@ class Measure:
         points, at = self.points, None if len(K) == len(self.points) else K
         if points.mix is not None and pivot is not None:  # subtract weights: what two points share cancels exactly
             M = points.matrix()
-            points, at, pivot = replace(points, mix=M[K] - M[pivot], k=len(K), anchors=()), None, None
+            seen = M[K] - M[pivot]
+            points = replace(points, mix=seen, k=len(K), anchors=(), home=self._home(seen))
+            at = pivot = None
         for leaf, s, e in points.chunks(len(K)):
             dtype = np.float64 if wide or leaf.kind == "f8" else np.float32
             C = points.block(leaf, s, e, dtype, at)
@@ -152,19 +157,33 @@ class Measure:
         return 2.0**-24 * (4 + BLOCK) + 2.0**-53 * sums
 
     def _seen_lengths(self, K: np.ndarray, pivot: int | None, g: np.ndarray) -> np.ndarray:
-        if self.lengths is None:
+        """How long the points are at most, as far as rounding is concerned."""
+        if self.points.mix is None:
             return np.sqrt(g)
         M = self.points.matrix()
         seen = M[K] if pivot is None else M[K] - M[pivot]
-        return np.abs(seen) @ self.lengths
+        return np.abs(seen) @ self._basis_lengths(None if pivot is None else self._home(seen))
 
-    def _basis_lengths(self) -> np.ndarray:
-        rows = replace(self.points, mix=None, k=len(self.points.basis), anchors=())
-        total = np.zeros(rows.k)
-        for leaf, s, e in rows.chunks(rows.k):
-            block = rows.block(leaf, s, e, np.float64, np.arange(rows.k)) * self.scale
-            total += np.einsum("ij,ij->i", block, block)
-        return np.sqrt(total)
+    def _home(self, seen: np.ndarray) -> int | None:
+        """The basis row of lower-median length, to measure from where weights sum to zero; no minority chooses it."""
+        if np.abs(seen.sum(axis=1)).max() > 1e-12:
+            return None  # the origin is among the points
+        if self.home is None:
+            lengths = self._basis_lengths(None)[self.points.basis < self.points.source.n]  # workers come first
+            self.home = int(np.argsort(lengths, kind="stable")[(len(lengths) - 1) // 2])
+        return self.home
+
+    def _basis_lengths(self, home: int | None) -> np.ndarray:
+        if home not in self.basis_lengths:
+            rows = replace(self.points, mix=None, k=len(self.points.basis), anchors=())
+            total = np.zeros(rows.k)
+            for leaf, s, e in rows.chunks(rows.k):
+                block = rows.block(leaf, s, e, np.float64, np.arange(rows.k))
+                block = (block if home is None else block - block[home]) * self.scale
+                total += np.einsum("ij,ij->i", block, block)
+            finite = np.nan_to_num(np.sqrt(total), nan=np.finfo(float).max, posinf=np.finfo(float).max)
+            self.basis_lengths[home] = finite  # a row of weight zero must not make nan of the others
+        return self.basis_lengths[home]
 
 
 def _components(bad: np.ndarray, left: np.ndarray, n: int) -> Iterator[tuple[np.ndarray, int]]:

@@ -43,8 +43,9 @@ def host(x: Any) -> Array:
     if not _is_tensor(x):
         return np.asarray(x)
     torch = sys.modules["torch"]
-    if x.layout != torch.strided or x.is_quantized:
-        raise BadInput(f"a tensor of layout {x.layout} was given; send dense tensors (to_dense()).")
+    if x.layout != torch.strided or x.is_quantized or x.device.type == "meta":
+        what = "without data" if x.device.type == "meta" else f"of layout {x.layout}"
+        raise BadInput(f"a tensor {what} was given; send dense tensors with numbers.")
     x = x.detach()
     if x.device.type == "cpu" and x.dtype in _viewable():
         return x.resolve_neg().numpy()
@@ -80,7 +81,7 @@ def numbers(x: Array, dtype: Any) -> np.ndarray:
     if isinstance(x, np.ndarray):
         if x.dtype == dtype:
             return x
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is seen as such
+        with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold becomes inf, and is seen as such
             return x.astype(dtype)
     torch = sys.modules["torch"]
     wide = torch.float64 if np.dtype(dtype) == np.float64 else torch.float32

@@ -24,26 +24,42 @@ class NotFinite(Exception):
     """Some block holds a number that is not finite, or sums that are not."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Points:
     source: Updates
     basis: np.ndarray  # row numbers in source
     mix: np.ndarray | None = None  # (k, len(basis)); None: the first k rows of the basis themselves
     k: int = 0
     anchors: tuple[int | None, ...] = ()  # position in the basis; None: the origin
+    places: tuple[tuple[str, int], ...] = ()  # of rows of our own in the basis, by name: start, answer
+    home: int | None = None  # position of a basis row that is subtracted from all others; for weights that sum to zero
 
     @classmethod
     def rows(cls, source: Updates, rows: np.ndarray, start: int | None = None) -> Points:
-        basis = rows if start is None else np.append(rows, start)
-        return cls(source, basis, None, len(rows))
+        points = cls(source, rows, None, len(rows))
+        return points if start is None else points._with("start", start)
+
+    def _with(self, name: str, row: int) -> Points:
+        """The same points over a basis with one more row, known by a name."""
+        mix = None if self.mix is None else np.pad(self.mix, ((0, 0), (0, 1)))
+        places = (*self.places, (name, len(self.basis)))
+        return replace(self, basis=np.append(self.basis, row), mix=mix, places=places)
+
+    def answered(self, values: list[np.ndarray]) -> Points:
+        """The same points, with the answer of a coordinate rule as an anchor to be."""
+        return self._with("answer", self.source.append(values))
+
+    def names(self) -> np.ndarray:
+        """The workers' numbers while the points are their own vectors; else just positions."""
+        return self.basis[: self.k] if self.mix is None else np.arange(self.k)
 
     def __len__(self) -> int:
         return self.k + len(self.anchors)
 
     def anchored(self, names: tuple[str, ...]) -> Points:
         """The same points with anchors behind them; without a start, the start is the origin."""
-        start = len(self.basis) - 1 if len(self.basis) and self.basis[-1] >= self.source.n else None
-        return replace(self, anchors=tuple(start if name == "start" else None for name in names))
+        places = dict(self.places)
+        return replace(self, anchors=tuple(places.get(name) for name in names))
 
     def matrix(self) -> np.ndarray:
         """Every point and anchor as weights over the basis: (k + anchors, len(basis))."""
@@ -67,8 +83,10 @@ class Points:
         if self.mix is not None:
             M = self.matrix() if at is None else self.matrix()[at]
             used = np.flatnonzero(M.any(axis=0))
-            mixed = M[:, used] @ leaf.block(self.basis[used], s, e, np.float64)
-            return mixed.astype(dtype, copy=False)
+            block = leaf.block(self.basis[used], s, e, np.float64)
+            if self.home is not None:
+                block = block - leaf.block(self.basis[[self.home]], s, e, np.float64)
+            return (M[:, used] @ block).astype(dtype, copy=False)
         if at is None and not self.anchors:
             return leaf.block(None if self.k == self.source.n else self.basis[: self.k], s, e, dtype)
         at = np.arange(len(self)) if at is None else at
@@ -116,7 +134,8 @@ class Points:
         dtype = np.float64 if wide else np.float32
         out = np.zeros(leaf.size, dtype)
         all_rows: np.ndarray | None = rows
-        if not isinstance(leaf.data, list) and self.k == self.source.n and (rows < self.source.n).all():
+        present, most = (self.basis < self.source.n).sum() == self.source.n, 2 * len(rows) > self.source.n
+        if not isinstance(leaf.data, list) and present and most and (rows < self.source.n).all():
             w, all_rows = np.bincount(rows, w, self.source.n), None  # a view of all is faster than a copy of some
         for s, e in leaf.spans(len(w)) if len(w) else ():
             np.matmul(w.astype(dtype), leaf.block(all_rows, s, e, dtype), out=out[s:e])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -56,11 +56,17 @@ def _value(node: ast.expr, text: str, known: Mapping[str, type[Any]], top: bool 
     raise BadInput(f"{ast.unparse(node)!r} in {text!r} is not a rule or a plain value; write one as MeanwO(f=3).")
 
 
+def unknown(name: str, known: Iterable[str]) -> str:
+    """What is said of a name that nobody knows."""
+    folded = {one.lower(): one for one in known}
+    close = difflib.get_close_matches(name.lower(), folded, 1, 0.5)
+    hint = f"did you mean {folded[close[0]]}? " if close else ""
+    return f"{name} is no known rule; {hint}known are {', '.join(folded.values())}."
+
+
 def _build(name: str, args: list[Any], words: dict[str, Any], known: Mapping[str, type[Any]]) -> Any:
     if name not in known:
-        close = difflib.get_close_matches(name, known, 1, 0.5)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise BadInput(f"{name} is no known rule; {hint}known are {', '.join(known)}.")
+        raise BadInput(unknown(name, known))
     rule = known[name]
     names = [field.name for field in fields(rule) if field.init]
     wanted = f"{name}({', '.join(names)})"
@@ -70,4 +76,4 @@ def _build(name: str, args: list[Any], words: dict[str, Any], known: Mapping[str
     try:
         return rule(*args, **words)
     except TypeError:
-        raise BadInput(f"{name} was given {len(args) + len(words)} values that do not fit; it is {wanted}.") from None
+        raise BadInput(f"{name} was given values that do not fit; write it as {wanted}.") from None

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import BadInput, listing
+from holdfast.errors import BadInput, article, listing, plural
 from holdfast.libraries import Array, host, kind, library
 
 Flat = list[tuple[str, Array, Any]]
@@ -33,7 +33,7 @@ def flatten(update: Any, path: str = "") -> Flat | str:
     if isinstance(update, (list, tuple)) and update and all(type(v) in (int, float, bool) for v in update):
         return _plain(path, update)
     if not isinstance(update, (list, tuple, Mapping)):
-        return "nothing" if update is None else f"a {type(update).__name__}"
+        return "nothing" if update is None else article(type(update).__name__)
     if not update:
         return "an empty update"
     out: Flat = []
@@ -77,13 +77,13 @@ def differs(flat: Flat | str, model: Flat) -> str:
         return flat
     mine, theirs = dict(_shape(flat)), dict(_shape(model))
     if missing := theirs.keys() - mine.keys():
-        return f"no entry {min(missing)}"
+        return f"no entry {min(missing)!r}" if min(missing) else "no single array"
     if extra := mine.keys() - theirs.keys():
-        return f"an unknown entry {min(extra)}"
+        return f"an unknown entry {min(extra)!r}"
     for name, shape in theirs.items():
         if mine[name] != shape:
             return f"shape {mine[name]} instead of {shape}" + (f" at {name}" if name else "")
-    return ""
+    return "" if _shape(flat) == _shape(model) else "entries of the same name"
 
 
 def common(flats: list[Flat | str], who: str) -> Flat:
@@ -97,8 +97,9 @@ def common(flats: list[Flat | str], who: str) -> Flat:
     if odd:
         first = min(odd)
         raise BadInput(
-            f"{who} was given updates of different structure: {listing(odd)} of {len(flats)} differ from the others "
-            f"(update {first}: {odd[first]}); drop them, or pass like= with an update of the right structure."
+            f"{who} was given {len(flats)} updates of different structure: {plural(len(odd), 'update')} {listing(odd)} "
+            f"{'differs' if len(odd) == 1 else 'differ'} from the others (update {first}: {odd[first]}); "
+            "leave out what is wrong, or pass like= with an update of the right structure."
         )
     return model
 

@@ -7,6 +7,7 @@ nesting of these. Nothing is copied into one big matrix and nothing is changed.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import BadInput, listing
+from holdfast.errors import BadInput, article, listing
 from holdfast.libraries import Array, give_back, host, kind, library, numbers
 from holdfast.structure import build, common, differs, flatten
 
@@ -156,7 +157,7 @@ def read(X: Any, who: str, like: Any = None, measure: Measured | None = None) ->
     if library(X):
         return _from_matrix(X, who, like, measure)
     if isinstance(X, (str, bytes, Mapping)) or not hasattr(X, "__iter__"):
-        raise BadInput(f"{who} was given a {type(X).__name__}; pass an (n, d) array or a list of n updates.")
+        raise BadInput(f"{who} was given {article(type(X).__name__)}; pass an (n, d) array or a list of n updates.")
     given = list(X)
     if not given:
         raise BadInput(f"{who} was given n = 0 vectors; gather at least one.")
@@ -168,21 +169,23 @@ def read(X: Any, who: str, like: Any = None, measure: Measured | None = None) ->
     if len(malformed) == len(given):
         raise BadInput(f"{who} was given {len(given)} updates, none of the structure of `like`: {malformed[0]}.")
     sound = [flat for i, flat in enumerate(flats) if i not in malformed and not isinstance(flat, str)]
-    widest = [
-        own if like is not None else _widest([flat[at] for flat in sound]) for at, (_, _, own) in enumerate(model)
-    ]
-    counts = all(kind(host(a)) == "i" for a in widest)
+    usual = [own if like is not None else _usual([flat[at] for flat in sound]) for at, (_, _, own) in enumerate(model)]
+    counts = all(kind(host(a)) == "i" for a in usual)
     leaves = []
     for at, (name, a, _) in enumerate(model):
         column = [a if isinstance(f, str) or i in malformed else f[at][1] for i, f in enumerate(flats)]
-        leaves.append(_leaf(name, column, widest[at], tuple(a.shape), counts, measure))
+        leaves.append(_leaf(name, column, usual[at], tuple(a.shape), counts, measure))
     template = given[0] if like is None else like
     return _checked(Updates(len(given), leaves, lambda parts: build(template, parts), malformed), who)
 
 
-def _widest(column: list[tuple[str, Array, Any]]) -> Any:
-    """The first of the arrays with the widest kind of numbers: float64 before float32 before counts."""
-    return max(column, key=lambda leaf: ("i", "f4", "f8").index(kind(leaf[1])))[2]
+def _usual(column: list[tuple[str, Array, Any]]) -> Any:
+    """The first array of the commonest library, device and dtype, which no minority can choose; of two, the wider."""
+    looks = [(library(own), str(getattr(own, "device", "")), str(a.dtype)) for _, a, own in column]
+    votes = Counter(looks)
+    width = {look: ("i", "f4", "f8").index(kind(a)) for look, (_, a, _) in zip(looks, column, strict=True)}
+    best = max(votes, key=lambda look: (votes[look], width[look]))
+    return column[looks.index(best)][2]
 
 
 def _from_matrix(X: Any, who: str, like: Any, measure: Measured | None) -> Updates:

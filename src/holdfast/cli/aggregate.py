@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from holdfast.cli.example import example
-from holdfast.cli.files import load, load_all, save
+from holdfast.cli.files import check_target, load, load_all, save
 from holdfast.errors import BadInput
 from holdfast.libraries import numbers
 from holdfast.rules.decision import Decision
@@ -35,10 +36,15 @@ def aggregate(
 ) -> None:
     """Aggregate updates from npy, npz, safetensors or pt files, and show who was kept, left out or dropped.
 
-    A file that cannot be read, or that differs from the structure of the majority, is dropped by name.
+    RULE is written as `holdfast rules` lists them, FILES is one file per worker, or one file with a row per worker. A
+    file that cannot be read, or that differs from the structure of the majority, is dropped by name.
     """
     chosen = parse(rule)
-    updates, names = load_all(files)
+    if chosen.random and seed is None:
+        raise BadInput(f"{chosen!r} draws at random; add --seed 1.")
+    if out:
+        check_target(out)
+    updates, names, unread = load_all(files)
     model = load(like) if like else majority(updates) if isinstance(updates, list) else None
     decision = chosen.decide(
         updates,
@@ -46,11 +52,12 @@ def aggregate(
         start=load(start) if start else None,
         like=model,
     )
+    decision = replace(decision, dropped={**decision.dropped, **unread})
     if out:
         save(out, decision.value)
     apart = distance(decision.value, load(reference)) if reference else None
     if as_json:
-        typer.echo(json.dumps(record(decision, names, apart)))
+        typer.echo(json.dumps(record(decision, names, apart), allow_nan=False))
     else:
         show(decision, names, out, apart)
 
@@ -71,19 +78,27 @@ def record(decision: Decision, names: list[str], apart: float | None) -> dict[st
         "rule": repr(decision.rule),
         "asked": repr(decision.asked),
         "kept": [names[i] for i in decision.kept],
-        "left_out": [names[i] for i in decision.left_out],
+        "left_out": {names[i]: decision.rule.why for i in decision.left_out},
         "dropped": {names[i]: why for i, why in decision.dropped.items()},
         "weights": dict(zip(names, decision.weights.tolist(), strict=True)),
-        "cost": decision.cost,
-        "bound": decision.bound,
-        "distance_to_reference": apart,
+        "note": decision.note,
+        "cost": _finite(decision.cost),
+        "bound": _finite(decision.bound),
+        "distance_to_reference": _finite(apart),
     }
+
+
+def _finite(number: float | None) -> float | None:
+    """JSON knows no infinity."""
+    return number if number is not None and np.isfinite(number) else None
 
 
 def show(decision: Decision, names: list[str], out: Path | None, apart: float | None) -> None:
     """The same for people."""
     console = Console()
-    table = Table("worker", "status", "weight", "distance", "why", box=None, pad_edge=False, header_style="bold")
+    table = Table(
+        "worker", "status", decision.measure, "distance", "why", box=None, pad_edge=False, header_style="bold"
+    )
     colour = {"kept": "", "left out": "yellow", "dropped": "red"}
     for row in decision.table(names):
         if decision.n <= MANY or row[1] != "kept":

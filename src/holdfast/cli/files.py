@@ -26,34 +26,51 @@ def load(path: Path) -> Any:
         raise BadInput(f"{path} cannot be read: {type(error).__name__}: {str(error)[:200]}") from error
 
 
-def load_all(paths: list[Path]) -> tuple[Any, list[str]]:
-    """All updates with their names: a file each, or a single file that holds them all.
+def load_all(paths: list[Path]) -> tuple[Any, list[str], dict[int, str]]:
+    """All updates, their names, and why some could not be read: one file per worker, or one that holds them all.
 
     A file that cannot be read stands for a worker who sent nothing: None, to be dropped by name.
     """
     if len(paths) > 1:
-        return [_or_nothing(path) for path in paths], [path.name for path in paths]
+        names = [path.name for path in paths]
+        names = names if len(set(names)) == len(names) else [str(path) for path in paths]
+        updates: list[Any] = []
+        unread: dict[int, str] = {}
+        for i, path in enumerate(paths):
+            try:
+                updates.append(load(path))
+            except BadInput as error:
+                if not path.is_file() or path.suffix not in READERS:
+                    raise
+                updates.append(None)
+                unread[i] = str(error).removeprefix(f"{path} ")
+        return updates, names, unread
     held = load(paths[0])
     if isinstance(held, dict) and len(held) == 1:
         (held,) = held.values()
+    if isinstance(held, dict) and len({tuple(np.shape(entry)) for entry in held.values()}) > 1:
+        raise BadInput(
+            f"{paths[0]} holds one update with {len(held)} entries; "
+            "give one file per worker, or one array with a row per worker."
+        )
     if isinstance(held, dict):
-        return list(held.values()), list(held)
-    return held, [str(i) for i in range(len(held))]
+        return list(held.values()), list(held), {}
+    return held, [str(i) for i in range(len(held))], {}
 
 
-def _or_nothing(path: Path) -> Any:
-    if not path.is_file():
-        raise BadInput(f"{path} is no file; name files that exist.")
-    try:
-        return load(path)
-    except BadInput:
-        return None
+def check_target(path: Path) -> None:
+    """Refuse early what could not be written later."""
+    if path.suffix not in WRITERS:
+        raise BadInput(f"--out {path} was given; the formats are {', '.join(WRITERS)}.")
+    if not path.parent.is_dir():
+        raise BadInput(f"--out {path} was given, but there is no folder {path.parent}; make it first.")
 
 
 def save(path: Path, update: Any) -> None:
     """Write an update in the format of the file's ending, whole or not at all."""
-    if path.suffix not in WRITERS:
-        raise BadInput(f"--out {path} was given; the formats are {', '.join(WRITERS)}.")
+    check_target(path)
+    if path.suffix == ".npy" and isinstance(update, (dict, list, tuple)):
+        raise BadInput(f"--out {path} holds one array, but the updates have entries; use .npz, .safetensors or .pt.")
     part = path.with_name(f".{path.name}.part{path.suffix}")
     try:
         WRITERS[path.suffix](part, update)
@@ -129,7 +146,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     ".pth": _read_pt,
 }
 WRITERS: dict[str, Callable[[Path, Any], None]] = {
-    ".npy": lambda path, update: np.save(path, np.asarray(update)),
+    ".npy": lambda path, update: np.save(path, np.asarray(update), allow_pickle=False),
     ".npz": _write_npz,
     ".safetensors": _write_safetensors,
     ".pt": _write_pt,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import MISSING, fields
+from inspect import cleandoc
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from holdfast.cli.example import example
 from holdfast.errors import BadInput
 from holdfast.rules import CATALOGUE
+from holdfast.spec import unknown
 
 
 @example("holdfast rules MeanwO")
@@ -21,15 +24,22 @@ def rules(name: Annotated[str, typer.Argument(help="One rule, with its whole tex
     n vectors of dimension d, f of them lying, n > 2f. κ bounds the squared distance to the honest mean in
     units of the honest variance, λ the distance in units of the honest diameter.
     """
+    name = name.partition("(")[0]
     if name and name not in CATALOGUE:
-        raise BadInput(f"{name} is no known rule; known are {', '.join(CATALOGUE)}.")
+        raise BadInput(unknown(name, CATALOGUE))
     if name:
-        typer.echo(f"{signature(CATALOGUE[name])}\n{CATALOGUE[name].__doc__}")
+        typer.echo(f"{signature(CATALOGUE[name])}\n\n{plain(CATALOGUE[name].__doc__ or '')}")
         return
-    table = Table("rule", "what it returns", "promise", "time", box=None, pad_edge=False, header_style="bold")
+    columns = (Column(head, overflow="fold") for head in ("rule", "what it returns", "promise", "time"))
+    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for rule in CATALOGUE.values():
-        table.add_row(signature(rule), rule.formula, rule.promise, rule.cost)
+        table.add_row(signature(rule), rule.formula, rule.promise, rule.time)
     Console().print(table)
+
+
+def plain(doc: str) -> str:
+    """A docstring for a terminal: formulas stay as they are written, their marks go."""
+    return re.sub(r":math:`(.*?)`", r"\1", cleandoc(doc), flags=re.S).replace(".. math:: ", "    ")
 
 
 def signature(rule: type[Any]) -> str:

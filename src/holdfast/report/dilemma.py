@@ -24,7 +24,7 @@ SNEAK, SIEGE = np.arange(4), np.arange(7, 11)  # who lies
 ANSWERS = (
     ("Average", Average(), "#7f7f7f", "P"),
     ("Inner: MeanwO", MeanwO(F), "#0072b2", "D"),
-    ("Outer: OuterMean", OuterMean(F), "#d55e00", "s"),
+    ("Outer: OuterMean", OuterMean(F), "#d55e00", "^"),
 )
 
 

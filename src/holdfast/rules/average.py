@@ -21,9 +21,9 @@ class Average(DistanceRule):
 
     formula = "mean of all"
     promise = "none: one liar moves it anywhere"
-    cost = "n d"
+    time = "n d"
 
-    def centres(self, n: int, rng: Rng | None) -> np.ndarray:
+    def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray:
         return np.zeros(0, int)
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:

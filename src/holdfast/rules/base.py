@@ -41,7 +41,7 @@ class Stage:
     random: ClassVar[bool] = False  # needs rng at the call
     formula: ClassVar[str] = ""
     promise: ClassVar[str] = ""
-    cost: ClassVar[str] = ""
+    time: ClassVar[str] = ""
     answers: ClassVar[bool] = True  # with one vector, whatever n is
     why: ClassVar[str] = "weight zero"  # said of a worker that was left out
 
@@ -65,8 +65,11 @@ class Stage:
         """What it unfolds to."""
         return (self,)
 
-    def centres(self, n: int, rng: Rng | None) -> np.ndarray | None:
-        """Whose distances are needed, as positions among n points and then the anchors; None: all."""
+    def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray | None:
+        """Whose distances are needed, as positions among the points and then the anchors; None: all.
+
+        `rows` are the workers' numbers, so that a rule can name one.
+        """
         return None
 
     def lowered(self, by: int) -> Self:
@@ -76,8 +79,9 @@ class Stage:
 
     def scaled(self, scale: float) -> Self:
         """The same for vectors that were multiplied by scale."""
-        changes = {name: getattr(self, name) * scale for name in self.lengths if scale != 1.0}
-        return replace(self, **changes) if changes else self
+        room = np.finfo(float)
+        changes = {name: getattr(self, name) * scale for name in self.lengths if scale != 1.0 and getattr(self, name)}
+        return replace(self, **{name: float(np.clip(to, room.tiny, room.max)) for name, to in changes.items()})
 
     def __rshift__(self, other: Stage) -> Chain:
         return Chain((*_parts(self), *_parts(other)))
@@ -124,13 +128,8 @@ class Mixing(Stage):
         raise TypeError(f"{type(self).__name__} does not say how it mixes")
 
 
-class DistanceRule(Mixing):
-    """A rule that decides from squared distances alone."""
-
-    answers = True
-
-    def size(self, n: int) -> int:
-        return 1
+class DistanceRule(Stage):
+    """A rule that decides from squared distances alone: mixing with one row."""
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights | Choice:
         """The weights of the answer, (points + anchors,), summing to one."""
@@ -140,9 +139,6 @@ class DistanceRule(Mixing):
         """The same, always as a Choice."""
         chosen = self.weights(D, rng)
         return chosen if isinstance(chosen, Choice) else Choice(chosen)
-
-    def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
-        return self.choose(D, rng).weights[None]
 
 
 class CoordinateRule(Stage):
@@ -184,10 +180,8 @@ class Chain(Stage):
         return self.parts[-1].why
 
     def least(self) -> int:
-        n = 1
-        while not self._enough(n):
-            n += 1
-        return n
+        most = 4 * sum(stage.least() for stage in self.parts) * max(getattr(stage, "s", 1) for stage in self.parts) ** 2
+        return next((n for n in range(1, most) if self._enough(n)), most)
 
     def _enough(self, n: int) -> bool:
         for stage in self.parts:

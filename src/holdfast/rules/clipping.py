@@ -7,7 +7,7 @@ import numpy as np
 from holdfast.rules.base import DistanceRule, Distances, Mixing, Rng, Stage, Weights, value
 
 FAR = 1e8  # in radii: beyond this only the direction of a vector matters, and weights would lose their digits
-BEYOND = 2.0**-500  # brings a vector whose squared length overflows back into sight, for a second pull
+BEYOND = 2.0**-300  # brings a vector whose squared length overflows back into sight, for the next pull
 
 
 @value
@@ -31,8 +31,8 @@ class Pull(Mixing):
     def precise(self) -> bool:  # type: ignore[override]
         return self.anchor == "medoid"  # what follows needs the same distances again
 
-    def centres(self, n: int, rng: Rng | None) -> np.ndarray | None:
-        return None if self.anchor == "medoid" else np.array([n])
+    def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray | None:
+        return None if self.anchor == "medoid" else np.array([len(rows)])
 
     def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
         n = D.shape[1] - len(self.anchors)
@@ -47,13 +47,14 @@ class Pull(Mixing):
 
 def _shrink(squares: np.ndarray, limit: float) -> np.ndarray:
     """By how much vectors of these squared lengths are shortened to a limit: min(1, limit / length)."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         ratio = np.where(squares > 0, limit / np.sqrt(squares), 1.0)
     return np.where(np.isinf(squares), BEYOND, np.minimum(1.0, ratio))
 
 
-def _pulled(rule: Stage, anchor: str, tau: float) -> tuple[Stage, ...]:
-    return (Pull(anchor, tau), Pull(anchor, tau), rule)
+def pulled(rule: Stage, anchor: str, tau: float = 0.0) -> tuple[Stage, ...]:
+    """A rule behind as many pulls as the range of float64 can take; those that change nothing cost nothing."""
+    return (*(Pull(anchor, tau) for _ in range(3)), rule)
 
 
 @value
@@ -73,13 +74,13 @@ class Clip(Mixing):
     lengths = ("tau",)
     formula = "y_i = x_i min(1, τ/|x_i|)"
     promise = "bounds the harm of one vector by τ"
-    cost = "n d"
+    time = "n d"
 
     def stages(self) -> tuple[Stage, ...]:
-        return _pulled(self, "origin", self.tau)
+        return pulled(self, "origin", self.tau)
 
-    def centres(self, n: int, rng: Rng | None) -> np.ndarray:
-        return np.array([n])
+    def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray:
+        return np.array([len(rows)])
 
     def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
         n = D.shape[1] - 1
@@ -105,13 +106,13 @@ class NormBoundedMean(DistanceRule):
     lengths = ("tau",)
     formula = "mean of x_i min(1, τ/|x_i|)"
     promise = "f liars move it by at most 2fτ/n"
-    cost = "n d"
+    time = "n d"
 
     def stages(self) -> tuple[Stage, ...]:
-        return _pulled(self, "origin", self.tau)
+        return pulled(self, "origin", self.tau)
 
-    def centres(self, n: int, rng: Rng | None) -> np.ndarray:
-        return np.array([n])
+    def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray:
+        return np.array([len(rows)])
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         n = D.shape[1] - 1
@@ -126,8 +127,8 @@ class CenteredClipping(DistanceRule):
     .. math:: v \leftarrow v + \tfrac{1}{n} \sum_i (x_i - v) \min(1, \tau / \lVert x_i - v \rVert)
 
     `iterations` times, from `start=` of the call (the last aggregate; the origin if there is none). The rule
-    keeps no memory of its own. Each of f liars moves an iteration by at most 2τ/n. O(n² d) time, whatever the
-    number of iterations. No bound holds for every τ.
+    keeps no memory of its own. Each of f liars moves an iteration by at most 2τ/n. O(n d) time for one
+    iteration, O(n² d) for any more. No bound holds for every τ.
 
     >>> X = np.array([[1.0], [1.1], [0.9], [90.0]])
     >>> CenteredClipping(tau=0.5)(X, start=np.array([1.0]))
@@ -141,17 +142,20 @@ class CenteredClipping(DistanceRule):
     precise = True
     formula = "v += mean of (x_i - v) min(1, τ/|x_i - v|), from a start"
     promise = "f liars move a step by at most 2fτ/n"
-    cost = "n² d"
+    time = "n² d"
 
     def stages(self) -> tuple[Stage, ...]:
-        return _pulled(self, "start", self.tau)
+        return pulled(self, "start", self.tau)
+
+    def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray | None:
+        return np.array([len(rows)]) if self.iterations == 1 else None
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         n = D.shape[1] - 1
         w = np.zeros(n + 1)
         w[n] = 1.0
-        for _ in range(self.iterations):
-            squares = np.maximum(D @ w - 0.5 * w @ D @ w, 0.0)
+        for at in range(self.iterations):
+            squares = D[-1] if at == 0 else np.maximum(D @ w - 0.5 * w @ D @ w, 0.0)
             step = _shrink(squares[:n], self.tau) / n
             w *= 1 - step.sum()
             w[:n] += step

@@ -12,6 +12,9 @@ import numpy as np
 from holdfast.rules.base import DistanceRule, Distances, Rng, Weights, value
 from holdfast.rules.decision import Choice
 
+STEPS = 50  # concentration steps at most
+BEYOND = 1e300  # stands for an infinite squared distance in products, where 0 · inf would be nan
+
 
 def nearest(D: Distances, row: int, k: int) -> np.ndarray:
     """Positions of the k points nearest to a centre, in order; ties go to the lowest index."""
@@ -39,6 +42,33 @@ def scores(D: Distances, k: int) -> np.ndarray:
     return np.sort(D, axis=1)[:, :k].sum(axis=1)
 
 
+def neighbourhoods(D: Distances, k: int) -> np.ndarray:
+    """The k points nearest to each centre, a mask a centre; ties go to the lowest index."""
+    masks = np.zeros(D.shape, bool)
+    np.put_along_axis(masks, np.argsort(D, axis=1, kind="stable")[:, :k], True, axis=1)
+    return masks
+
+
+def sums_of_squares(D: Distances, masks: np.ndarray) -> np.ndarray:
+    """Sum of squares around the mean of each set of points."""
+    sets = masks.astype(float)
+    return np.einsum("bi,bi->b", sets @ np.where(np.isinf(D), BEYOND, D), sets) / (2 * sets.sum(axis=1))
+
+
+def concentrated(D: Distances, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Concentration steps: each set becomes the points nearest to its mean, while that lowers its sum of squares."""
+    k = int(masks[0].sum())
+    costs = sums_of_squares(D, masks)
+    for _ in range(STEPS):
+        steps = neighbourhoods(masks @ np.where(np.isinf(D), BEYOND, D) / k, k)
+        lower = sums_of_squares(D, steps) < costs * (1 - 1e-13)
+        if not lower.any():
+            break
+        masks = np.where(lower[:, None], steps, masks)
+        costs = sums_of_squares(D, masks)
+    return masks, costs
+
+
 @value
 class CenterwO(DistanceRule):
     r"""Mean of the :math:`n - f` vectors in the tightest ball centred on one of them.
@@ -59,7 +89,7 @@ class CenterwO(DistanceRule):
     f: int
     formula = "mean of the n-f nearest to argmin_i max |x - x_i|"
     promise = "λ = (3f-1)/(n-f)"
-    cost = "n² d"
+    time = "n² d"
     why = "outside the tightest ball of n - f"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
@@ -90,7 +120,7 @@ class MeanwO(DistanceRule):
     f: int
     formula = "mean of the n-f nearest to argmin_i Σ |x - x_i|²"
     promise = "κ ≤ 5.83 f/(n-2f)"
-    cost = "n² d"
+    time = "n² d"
     why = "not among the n - f of least squared distance"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
@@ -125,7 +155,7 @@ class OuterCenter(DistanceRule):
     f: int
     formula = "mean without the f nearest to argmin_i max |x - x_i|"
     promise = "none by itself (unbounded); half of a two-phase round"
-    cost = "n² d"
+    time = "n² d"
     why = "in the tightest ball of f"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
@@ -151,7 +181,7 @@ class OuterMean(DistanceRule):
     f: int
     formula = "mean without the f nearest to argmin_i Σ |x - x_i|²"
     promise = "none by itself (unbounded); half of a two-phase round"
-    cost = "n² d"
+    time = "n² d"
     why = "in the cluster of f of least squared distance"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:

@@ -37,7 +37,7 @@ class CWM(CoordinateRule):
     lower: bool = False
     formula = "median of each coordinate"
     promise = "κ = (n-1)/(n+1-2f), n odd"
-    cost = "n log n · d"
+    time = "n log n · d"
     why = "never in the middle"
 
     def _middle(self, n: int) -> tuple[int, int]:
@@ -69,7 +69,7 @@ class CWTM(CoordinateRule):
     f: int
     formula = "mean of each coordinate's n-2f middle values"
     promise = "κ = f/(n-2f), optimal"
-    cost = "n log n · d"
+    time = "n log n · d"
     why = "trimmed in every coordinate"
 
     def columns(self, block: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 Weights = np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Choice:
     """Weights with the cost that they were chosen by and a lower bound on the optimal cost.
 
@@ -24,13 +24,13 @@ class Choice:
     power: int = 2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Decision:
     """One round.
 
     `weights` has one entry a worker: its weight in the answer, or, for rules on single coordinates, the
     share of coordinates in which it was used. `distances` are the squared distances that the last distance
-    stage saw, over `rows` if it saw the workers' own vectors. `cost` is the rule's own cost and `bound` a
+    stage saw, over `rows` unless it saw `mixed` ones. `cost` is the rule's own cost and `bound` a
     lower bound on the optimal one, where known.
     """
 
@@ -42,6 +42,7 @@ class Decision:
     dropped: dict[int, str]
     rows: np.ndarray = field(repr=False)
     distances: np.ndarray | None = field(default=None, repr=False)
+    mixed: bool = False
     cost: float | None = None
     bound: float | None = None
     note: str = ""
@@ -65,7 +66,7 @@ class Decision:
         """Distance of each worker to the answer, nan for the dropped; None where D does not tell."""
         D = self.distances
         w = self.weights[self.rows]
-        if D is None or D.shape != (len(w), len(w)) or not np.isclose(w.sum(), 1.0):
+        if D is None or self.mixed or not np.isclose(w.sum(), 1.0):
             return None
         on = np.flatnonzero(w)
         with np.errstate(invalid="ignore"):
@@ -73,6 +74,11 @@ class Decision:
         out = np.full(self.n, np.nan)
         out[self.rows] = np.sqrt(np.maximum(squares, 0.0))
         return out
+
+    @property
+    def measure(self) -> str:
+        """What the weights are: weights in a sum, or shares of the coordinates."""
+        return "share" if hasattr(self.rule.stages()[-1], "columns") else "weight"
 
     def table(self, names: Sequence[str] | None = None) -> list[tuple[str, str, str, str, str]]:
         """A row a worker: name, status, weight, distance to the answer, why."""
@@ -95,7 +101,7 @@ class Decision:
         return f"{self.rule!r} on {self.n} vectors: {counts}" + (f"\n{self.note}" if self.note else "")
 
     def __str__(self) -> str:
-        head = ("worker", "status", "weight", "distance", "why")
+        head = ("worker", "status", self.measure, "distance", "why")
         rows = [head, *self.table()]
         wide = [max(len(row[c]) for row in rows) for c in range(4)]
         lines = ["  ".join([*(t.ljust(w) for t, w in zip(row, wide, strict=False)), row[4]]).rstrip() for row in rows]

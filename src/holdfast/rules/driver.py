@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import BadInput, listing
+from holdfast.errors import BadInput, listing, plural
 from holdfast.geometry import distances
+from holdfast.libraries import numbers
 from holdfast.points import NotFinite, Points
 from holdfast.rules.decision import Choice, Decision
 from holdfast.structure import differs, flatten
@@ -26,7 +27,9 @@ def run(rule: Any, X: Any, rng: Rng | None, start: Any, like: Any, measure: Meas
         raise BadInput(f"{rule!r} draws at random; pass rng=numpy.random.default_rng(seed).")
     given = read(X, repr(rule), like, measure)
     place = None if start is None else _place(start, given, rule)
-    if hasattr(rule.stages()[0], "columns"):  # it reads everything in blocks: let it look on the way
+    if (
+        len(rule.stages()) == 1 and hasattr(rule, "columns") and given.formed().sum() >= rule.least()
+    ):  # it reads everything in blocks: let it look on the way
         try:
             return _round(rule, given, given.formed(), place, rng, explain, look=True)
         except NotFinite:
@@ -52,10 +55,31 @@ def _round(
         choice = last.scaled(scale).choose(D, rng)
         values = points.combine(choice.weights)
         weights[rows] = points.over_basis(choice.weights)[: len(rows)]
-    seen = D / scale / scale if D.size and len(D) == len(points) else None
-    cost, bound = (None if c is None else float(c / scale**choice.power) for c in (choice.cost, choice.bound))
-    note = _note(rule, asked, dropped, rows)
-    return Decision(rule, asked, given.n, given.answer(values), weights, dropped, rows, seen, cost, bound, note)
+    cost, bound = (_unscaled(c, scale, choice.power) for c in (choice.cost, choice.bound))
+    return Decision(
+        rule=rule,
+        asked=asked,
+        n=given.n,
+        value=given.answer(values),
+        weights=weights,
+        dropped=dropped,
+        rows=rows,
+        distances=_unscaled(D, scale, 2) if D.size and len(D) == D.shape[1] else None,
+        mixed=points.mix is not None or len(D) != len(rows),
+        cost=None if cost is None else float(cost),
+        bound=None if bound is None else float(bound),
+        note=_note(rule, asked, dropped, rows),
+    )
+
+
+def _unscaled(measured: Any, scale: float, power: int) -> Any:
+    """Back into the units of the vectors; what has no room there becomes inf or 0."""
+    if measured is None or scale == 1.0:
+        return measured
+    with np.errstate(over="ignore", under="ignore"):
+        for _ in range(power):
+            measured = np.float64(1) * measured / scale
+    return measured
 
 
 def _mixed(rule: Any, points: Points, rng: Rng | None) -> tuple[Points, np.ndarray, float]:
@@ -63,9 +87,12 @@ def _mixed(rule: Any, points: Points, rng: Rng | None) -> tuple[Points, np.ndarr
     D, scale, measured = np.zeros((0, 0)), 1.0, None
     for stage in rule.stages():
         if hasattr(stage, "columns"):
-            return points.anchored(()), D, scale
+            if stage is rule.stages()[-1]:
+                return points.anchored(()), D, scale
+            points = points.answered(points.anchored(()).columns(stage.columns))
+            continue
         points = points.anchored(stage.anchors)
-        centres = stage.centres(points.k, rng)
+        centres = stage.centres(points.names(), rng)
         needed = (stage.anchors, None if centres is None else tuple(centres), stage.precise)
         if needed != measured:
             D, scale = distances(points, centres, stage.precise)
@@ -85,14 +112,18 @@ def _settle(rule: Any, present: int, dropped: dict[int, str]) -> Any:
         if present >= settled.least():
             return settled
     least, f = rule.least(), getattr(rule, "f", None)
-    lost = (
-        f" ({len(dropped)} more were dropped: {listing(f'{i} is {why}' for i, why in dropped.items())})"
-        if dropped
-        else ""
-    )
+    lost = f" ({len(dropped)} more {_were(len(dropped))} dropped: " if dropped else ""
+    lost += listing(f"{i} is {why}" for i, why in dropped.items()) + ")" if dropped else ""
     most = max((k for k in range(f or 0) if rule.lowered((f or 0) - k).least() <= present), default=None)
     tolerate = f", which tolerate at most f = {most}; lower f or gather" if most is not None else "; gather"
-    raise BadInput(f"{rule!r} was given n = {present} vectors{lost}{tolerate} at least {least} vectors.")
+    raise BadInput(
+        f"{rule!r} was given n = {present} {plural(present, 'vector')}{lost}{tolerate} "
+        f"at least {least} {plural(least, 'vector')}."
+    )
+
+
+def _were(n: int) -> str:
+    return "was" if n == 1 else "were"
 
 
 def _note(rule: Any, asked: Any, dropped: dict[int, str], rows: np.ndarray) -> str:
@@ -101,9 +132,8 @@ def _note(rule: Any, asked: Any, dropped: dict[int, str], rows: np.ndarray) -> s
         log.info("%r dropped %s", asked, "; ".join(f"{i}: {why}" for i, why in dropped.items()))
     if rule == asked:
         return ""
-    note = (
-        f"f was lowered from {asked!r}: {len(dropped)} dropped vectors left {len(rows)}, and {asked.least()} are needed"
-    )
+    note = f"f was lowered from {asked!r}: {len(rows)} {plural(len(rows), 'vector')} remained after dropping "
+    note += f"{len(dropped)}, and {asked.least()} are needed"
     log.warning("%r: %s", rule, note)
     return note
 
@@ -111,13 +141,13 @@ def _note(rule: Any, asked: Any, dropped: dict[int, str], rows: np.ndarray) -> s
 def _place(start: Any, given: Updates, rule: Any) -> int:
     """Put the start behind the workers' rows and say where."""
     if not any("start" in stage.anchors for stage in rule.stages()):
-        raise BadInput(f"{rule!r} was given a start, which it does not use; leave it away.")
+        raise BadInput(f"{rule!r} was given a start, which it does not use; leave it out.")
     flat = flatten(start)
     wanted = [(leaf.name, np.empty(leaf.shape), None) for leaf in given.leaves]
     why = flat if isinstance(flat, str) else differs(flat, wanted)
     if why or isinstance(flat, str):
         raise BadInput(f"{rule!r} was given a start that differs from the updates: {why}.")
-    values = [np.asarray(a.reshape(-1), leaf.computed) for (_, a, _), leaf in zip(flat, given.leaves, strict=True)]
+    values = [numbers(a.reshape(-1), leaf.computed) for (_, a, _), leaf in zip(flat, given.leaves, strict=True)]
     if not all(np.isfinite(value).all() for value in values):
         raise BadInput(f"{rule!r} was given a start that is not finite; start from a finite vector.")
     return given.append(values)

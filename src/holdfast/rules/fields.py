@@ -9,8 +9,19 @@ from typing import Any
 
 from holdfast.errors import BadInput
 
-COUNTS = {"f": 0, "m": 1, "s": 1, "iterations": 1}  # name -> smallest
-LENGTHS = {"tau": True, "floor": False}  # name -> must it exceed zero
+COUNTS = {
+    "f": 0,
+    "m": 1,
+    "s": 1,
+    "iterations": 1,
+    "pivot": 0,
+    "refine": 0,
+    "candidates": 1,
+    "cap": 1,
+}  # name -> smallest
+LENGTHS = {"tau": True, "floor": False, "filter": True}  # name -> must it exceed zero
+FLAGS = ("lower", "squared")
+OTHERS = ("others", "rule", "parts", "anchor", "length")  # checked where they are used
 
 
 def check(value: Any) -> None:
@@ -21,6 +32,9 @@ def check(value: Any) -> None:
             continue
         if field.name in COUNTS:
             object.__setattr__(value, field.name, _count(value, field.name, given))
+        elif field.name in FLAGS:
+            if not isinstance(given, bool):
+                raise BadInput(f"{type(value).__name__} was given {field.name} = {given!r}; it is True or False.")
         elif field.name in LENGTHS:
             object.__setattr__(value, field.name, _length(value, field.name, given))
 

@@ -57,7 +57,7 @@ class Krum(_Krum):
     squared: bool = True
     formula = "x_j, j = argmin_i Σ |x - x_i|² over its n-f-2 nearest others"
     promise = "κ ≤ (√(2(n-f))+√f)²/(n-2f) with others='n-f-1'"
-    cost = "n² d"
+    time = "n² d"
     why = "its score is not the least"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
@@ -81,7 +81,7 @@ class MultiKrum(_Krum):
     squared: bool = True
     formula = "mean of the m vectors of least Krum score"
     promise = "none known here"
-    cost = "n² d"
+    time = "n² d"
     why = "not among the m least scores"
 
     def least(self) -> int:

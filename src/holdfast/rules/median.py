@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast.rules.base import DistanceRule, Distances, Rng, Stage, Weights, value
-from holdfast.rules.clipping import Pull
+from holdfast.rules.clipping import pulled
 from holdfast.rules.clustering import even, nearest
 
 STEPS, STILL = 2000, 1e-10  # most steps of the search; how little of a radius the answer may still move
@@ -19,7 +19,7 @@ class GeometricMedian(DistanceRule):
     .. math:: F(X) \in \arg\min_y \sum_i \lVert x_i - y \rVert
 
     Found by Weiszfeld's iteration, as Vardi and Zhang made it safe at the vectors themselves, or Newton's where
-    that is better, on weights and D alone, until it moves less than 1e-10 median radii: no absolute tolerance,
+    that is better, on weights and D alone, to about 1e-6 of the median radius: no absolute tolerance,
     so updates of size 1e-6 and 1e6 are treated alike. (f, κ)-robust for every f < n/2, with κ ≤ n/(n-2f). O(n² d) time.
 
     With `iterations`, so many plain steps from the mean with weights :math:`1/\max(\lVert x_i - y \rVert, floor)`
@@ -36,11 +36,11 @@ class GeometricMedian(DistanceRule):
     precise = True
     formula = "argmin_y Σ |x_i - y|"
     promise = "κ ≤ n/(n-2f)"
-    cost = "n² d"
+    time = "n² d"
     why = "weight zero: the answer is another vector"
 
     def stages(self) -> tuple[Stage, ...]:
-        return (self,) if self.iterations else (Pull("medoid"), Pull("medoid"), self)
+        return (self,) if self.iterations else pulled(self, "medoid")
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         n = len(D)

@@ -23,7 +23,7 @@ class NNM(Mixing):
     f: int
     formula = "y_i = mean of the n-f nearest to x_i"
     promise = "κ -> 8f/(n-f) · (κ+1) at most"
-    cost = "n² d"
+    time = "n² d"
 
     def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
         n = D.shape[1]
@@ -51,12 +51,12 @@ class Bucketing(Mixing):
     random = True
     formula = "y_j = mean of s vectors drawn at random"
     promise = "variance / s; a liar spoils a bucket"
-    cost = "n d"
+    time = "n d"
 
     def size(self, n: int) -> int:
         return -(-n // self.s)
 
-    def centres(self, n: int, rng: Rng | None) -> np.ndarray:
+    def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray:
         return np.zeros(0, int)
 
     def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
