@@ -77,9 +77,9 @@ class DnC(DistanceRule):
     r"""Divide and conquer: the mean without the ⌈c f⌉ vectors farthest along the principal direction (Shejwalkar and
     Houmansadr 2021).
 
-    .. math:: F(X) = \bar{x}_S, \quad S \text{ the } n - \lceil c f \rceil \text{ of least } \langle v, x_i \rangle^2 \text{, centred}
+    .. math:: F(X) = \bar{x}_S, \quad S \text{ the } n - \lceil c f \rceil \text{ of least } |\langle v, y_i \rangle|
 
-    with v the first right singular vector of the centred vectors and c the `filter`. The original looks at random
+    with v the first right singular vector of the centred vectors y and c the `filter`. The original looks at random
     subsets of the coordinates, which a sparse attack slips through; this one looks at all of them and draws nothing.
     Liars that lie in several directions outlive one look: no bound. O(n² d) time. Ties go to the lowest index.
 
