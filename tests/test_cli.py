@@ -20,6 +20,7 @@ import holdfast
 from holdfast import MeanwO
 from holdfast.cli.app import app
 from holdfast.cli.example import EXAMPLES
+from holdfast.cli.files import save
 from holdfast.rules import CATALOGUE
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
@@ -186,6 +187,8 @@ def test_a_hostile_file_is_dropped_by_name_and_runs_nothing(kind: str, ending: s
         ("aggregate 'MeanwO(f=1)' layers.npz", "holds one update with 2 entries"),
         ("aggregate 'MeanwO(f=1)' layers.npz layers.npz layers.npz --out y.npy", "holds one array"),
         ("rules meanwo", "did you mean MeanwO?"),
+        ("aggregate 'MeanwO(f=1)' number.npy", "single number"),
+        ("aggregate 'MeanwO(f=1)' x.npy --seed -1", "not in the range"),
         ("picture x.bmp", "the formats are"),
         ("aggregate", "Missing argument"),
         ("aggregate 'MeanwO(f=1)' x.npy --sed 3", "No such option"),
@@ -198,11 +201,25 @@ def test_an_error_is_one_line(line: str, said: str, tmp_path: Path) -> None:
     for name, size in (("a", 2), ("b", 3), ("c", 4)):
         np.save(tmp_path / f"{name}.npy", np.ones(size))
     (tmp_path / "x.txt").write_text("1")
+    np.save(tmp_path / "number.npy", 3.0)
     np.savez(tmp_path / "layers.npz", weight=np.ones((2, 3)), bias=np.ones(2))
     error = run(f"holdfast {line}", tmp_path, code=2)
     assert said in error
     assert len(error.strip().splitlines()) == 1
     assert error.startswith("holdfast: ")
+
+
+def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
+    for i in range(4):
+        save(tmp_path / f"{i}.npz", {"a": np.ones(3) + i, "file": np.ones(1)})
+    save(tmp_path / "w[bold]x.npz", {"a": np.ones(3), "[/red]\n": np.ones(1)})
+    out = run("holdfast aggregate 'MeanwO(f=1)' 0.npz 1.npz 2.npz 3.npz 'w[bold]x.npz' --out o.npz", tmp_path)
+    assert "w[bold]x.npz" in out
+    assert sorted(np.load(tmp_path / "o.npz").files) == ["a", "file"]
+    (tmp_path / "d").mkdir()
+    save(tmp_path / "d" / "1.npz", {"a": np.ones(3), "file": np.ones(1)})
+    told = json.loads(run("holdfast aggregate CWM 0.npz 1.npz d/1.npz --json", tmp_path))
+    assert list(told["weights"]) == ["0.npz", "1.npz", "d/1.npz"]
 
 
 def test_a_missing_extra_names_its_install(tmp_path: Path) -> None:

@@ -395,6 +395,58 @@ def _assert_least(X: np.ndarray) -> None:
     assert total(GeometricMedian()(X)) <= best * (1 + 1e-12) + 1e-14
 
 
+def test_near_copies_and_a_far_row_do_not_capture_the_geometric_median() -> None:
+    for seed in range(10):
+        g = np.random.default_rng(seed)
+        H = g.normal(size=(18, 100))
+        e = g.normal(size=100)
+        p = H.mean(axis=0) + 8 * e / np.linalg.norm(e)
+        X = np.vstack([H, p, p + 1e-12 * g.normal(size=100), 1e8 * g.normal(size=100)])
+        assert np.abs(GeometricMedian()(X) - oracle(GeometricMedian(), X)).max() < 1e-5
+
+
+def test_liars_beyond_all_ratios_stay_bounded() -> None:
+    """1e308 beside 1e-150: no weight can hold the ratio; the answer stays with the honest, without a warning."""
+    for size in (1e-3, 1e-30, 1e-150, 1e-300):
+        X = size * np.random.default_rng(0).normal(size=(7, 3))
+        X[:2] = 1e308
+        for rule in (GeometricMedian(), CenteredClipping(size, 3), NormBoundedMean(size), NNM(2) >> GeometricMedian()):
+            assert np.abs(rule(X)).max() <= 10 * size
+
+
+def test_a_start_far_away_comes_back() -> None:
+    X = np.ones((4, 3))
+    start = np.full(3, 1e160)
+    rule = CenteredClipping(1e160, 5)
+    assert laws.close(rule(X, start=start), oracle(rule, X, start=start), size=1e150)
+
+
+def test_subnormal_numbers() -> None:
+    X = 1e-310 * np.random.default_rng(0).normal(size=(7, 4))
+    for rule in (MeanwO(2), CenterwO(2), Krum(2), GeometricMedian()):
+        assert laws.close(rule(X), oracle(rule, X), size=1e-304)
+
+
+def test_tiny_differences_behind_an_offset_in_float32() -> None:
+    r = np.random.default_rng(0)
+    honest = [
+        {"frozen": np.ones(100, np.float32), "g": (1e-25 * r.normal(size=100)).astype(np.float32)} for _ in range(7)
+    ]
+    liars = [{"frozen": np.ones(100, np.float32), "g": np.full(100, v * 1e-25, np.float32)} for v in (30, 31)]
+    assert MeanwO(2).decide(liars + honest).left_out == (0, 1)
+
+
+def test_absurd_parameters_are_refused_at_once() -> None:
+    with pytest.raises(BadInput, match="at least 2000000001"):
+        MeanwO(10**9)(np.ones((3, 4)))
+    with pytest.raises(BadInput, match="at least"):
+        (Bucketing(10**9) >> CWTM(3))(np.ones((3, 4)), rng=np.random.default_rng(0))
+    with pytest.raises(BadInput, match="pass rng="):
+        (Bucketing(2) >> CWM())(np.ones((3, 4)), rng=5)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="tau"):
+        Clip(10**400)
+
+
 def test_a_clip_that_clips_nothing_leaves_no_trace() -> None:
     X = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
     assert np.array_equal((Clip(100.0) >> CWM())(X), [3.0, 4.0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict, namedtuple
 from pathlib import Path
 from typing import Any
 
@@ -238,13 +238,54 @@ def test_bad_input_gets_one_clear_sentence(rule: Any, given: Any, said: str) -> 
     assert "\n" not in text
 
 
+def test_a_bomb_of_shared_lists_is_malformed() -> None:
+    bomb: Any = X[0]
+    for _ in range(30):
+        bomb = [bomb, bomb]
+    assert "more than 100,000 entries" in MeanwO(1).decide([X[0], X[1], X[2], bomb], like=X[0]).dropped[3]
+
+
+def test_an_array_that_fails_when_looked_at_is_malformed() -> None:
+    class Hostile:
+        shape = (24,)
+
+        def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+            raise RuntimeError("no")
+
+    assert "no" in MeanwO(1).decide([X[0], X[1], X[2], Hostile()], like=X[0]).dropped[3]
+    with pytest.raises(BadInput, match="cannot be read"):
+        MeanwO(1)(Hostile())
+    with pytest.raises(BadInput, match="masked"):
+        MeanwO(1)(np.ma.masked_array(X))
+
+
+def test_big_counters_and_scalars_keep_their_bits_and_shape() -> None:
+    updates = [{"w": torch.from_numpy(row), "n": torch.tensor(2**40 + 1), "k": torch.tensor([2**24 + 1])} for row in X]
+    for hidden in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            if hidden:
+                patch.setattr("holdfast.libraries._viewable", lambda: ())
+            out = MeanwO(3)(updates)
+        assert out["n"].shape == ()
+        assert out["n"] == 2**40 + 1
+        assert out["k"].tolist() == [2**24 + 1]
+
+
+def test_containers_keep_their_kind() -> None:
+    Pair = namedtuple("Pair", "a b")
+    assert type(MeanwO(3)([Pair(row[:3], row[3:]) for row in X])) is Pair
+    assert MeanwO(3)([defaultdict(list, w=row) for row in X])["w"].shape == (24,)
+
+
 def test_endless_nesting_is_malformed() -> None:
     deep: Any = X[0]
     for _ in range(5000):
         deep = [deep]
     loop: list[Any] = []
     loop.append(loop)
-    for hostile in (deep, loop):
+    keys: dict[str, Any] = {}
+    keys[""] = keys
+    for hostile in (deep, loop, keys):
         decision = MeanwO(1).decide([X[0], X[1], X[2], hostile], like=X[0])
         assert "deeper" in decision.dropped[3]
 
@@ -257,7 +298,7 @@ def test_with_a_model_malformed_updates_are_dropped_by_name(caplog: pytest.LogCa
     updates[7] = {**updates[7], "body": updates[7]["body"] + np.nan}
     with caplog.at_level(logging.INFO, "holdfast"):
         decision = MeanwO(3).decide(updates, like=model)
-    assert decision.dropped == {2: "nothing", 5: "shape (3, 3) instead of (2, 3) at w", 7: "not finite"}
+    assert decision.dropped == {2: "nothing", 5: "shape (3, 3) instead of (2, 3) at 'w'", 7: "not finite"}
     assert "2: nothing" in caplog.text
     left = np.delete(X, [2, 5, 7], axis=0)
     assert laws.close(_flat(decision.value), MeanwO(3)(left))
@@ -265,7 +306,7 @@ def test_with_a_model_malformed_updates_are_dropped_by_name(caplog: pytest.LogCa
         MeanwO(1)([None, None, None], like=model)
     with pytest.raises(BadInput, match="`like` that is no update"):
         MeanwO(1)(list(X), like="model")
-    with pytest.raises(BadInput, match="`like` has shape"):
+    with pytest.raises(BadInput, match="`like` has another structure"):
         MeanwO(1)(X, like=X[0, :3])
     wide = [row.astype(np.float64) * (1e300 if i == 1 else 1) for i, row in enumerate(X)]
     pinned = MeanwO(3).decide(wide, like=X[0].astype(np.float32))

@@ -54,11 +54,16 @@ def _scale(points: Points) -> float:
     """The power of two that brings the row of lower-median size to about one; float32 needs none."""
     if all(leaf.kind == "f4" for leaf in points.source.leaves if leaf.measured):
         return 1.0  # its squares all have room in float64
-    top, at = np.zeros(points.k), np.arange(points.k)
-    for leaf, s, e in points.chunks(points.k):
+    top, at = np.zeros(len(points)), np.arange(len(points))
+    for leaf, s, e in points.chunks(len(points)):
         np.maximum(top, np.abs(points.block(leaf, s, e, np.float64, at)).max(axis=1), out=top)
-    middle = np.sort(top)[(len(top) - 1) // 2]
-    return float(np.ldexp(1.0, -int(np.frexp(middle)[1]))) if 0 < middle < np.inf else 1.0
+    middle = _middle(top, points.k)
+    return float(np.ldexp(1.0, -max(-1022, int(np.frexp(middle)[1])))) if 0 < middle < np.inf else 1.0
+
+
+def _middle(sizes: np.ndarray, k: int) -> float:
+    """The lower median of the first k, or an anchor's if that is larger: anchors are our own."""
+    return float(max(np.sort(sizes[:k])[(k - 1) // 2], sizes[k:].max(initial=0.0)))
 
 
 class Measure:
@@ -78,8 +83,7 @@ class Measure:
         everyone = np.arange(len(self.points))
         g = self._level(everyone, None, 0, np.ones(self.D.shape, bool))
         low, high = RANGE["f8" if self.wide else self._kind()]
-        middle = np.sort(np.nan_to_num(g[: self.points.k], nan=np.inf))[(self.points.k - 1) // 2]
-        return bool(low < middle < high)
+        return bool(low < _middle(np.nan_to_num(g, nan=np.inf), self.points.k) < high)
 
     def _kind(self) -> str:
         return min(leaf.kind for leaf in self.points.source.leaves if leaf.measured)

@@ -40,10 +40,12 @@ def _is_tensor(x: object) -> bool:
 
 def host(x: Any) -> Array:
     """A numpy view of x without a copy where there is one, else the tensor itself."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise BadInput("a masked array was given; fill it, or leave the update out.")
     if not _is_tensor(x):
         return np.asarray(x)
     torch = sys.modules["torch"]
-    if x.layout != torch.strided or x.is_quantized or x.device.type == "meta":
+    if x.is_nested or x.layout != torch.strided or x.is_quantized or x.device.type == "meta":
         what = "without data" if x.device.type == "meta" else f"of layout {x.layout}"
         raise BadInput(f"a tensor {what} was given; send dense tensors with numbers.")
     x = x.detach()
@@ -84,8 +86,8 @@ def numbers(x: Array, dtype: Any) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold becomes inf, and is seen as such
             return x.astype(dtype)
     torch = sys.modules["torch"]
-    wide = torch.float64 if np.dtype(dtype) == np.float64 else torch.float32
-    return np.asarray(x.to("cpu", wide).numpy(), dtype)
+    to = {"f8": torch.float64, "i8": torch.int64}.get(np.dtype(dtype).str[1:], torch.float32)
+    return np.asarray(x.to("cpu", to).numpy(), dtype)
 
 
 def give_back(value: np.ndarray, like: Any, dtype: Any = None) -> Any:
@@ -93,7 +95,7 @@ def give_back(value: np.ndarray, like: Any, dtype: Any = None) -> Any:
     where = library(like)
     if where == "torch":
         torch = sys.modules["torch"]
-        out = torch.from_numpy(np.ascontiguousarray(value)).to(like.device)
+        out = torch.from_numpy(np.ascontiguousarray(value).reshape(value.shape)).to(like.device)
         return out if dtype is None else out.to(dtype)
     out = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype, copy=False)
     return sys.modules["jax"].numpy.asarray(out) if where == "jax" else out

@@ -129,7 +129,8 @@ class Points:
 
     def _sum(self, leaf: Leaf, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
         if leaf.kind == "i":
-            return _lower_median(leaf, rows[rows < self.source.n])
+            kept = rows[rows < self.source.n]
+            return _lower_median(leaf, kept if len(kept) else self.basis[self.basis < self.source.n])
         wide = leaf.kind == "f8" or np.abs(w).min(initial=1.0) < TINY
         dtype = np.float64 if wide else np.float32
         out = np.zeros(leaf.size, dtype)
@@ -142,44 +143,39 @@ class Points:
         return out
 
     def columns(self, rule: Columns, look: bool = False) -> list[np.ndarray]:
-        """Apply a rule on single coordinates to all columns, on all cores.
+        """Apply a rule on single coordinates to all columns, on all cores; counters take their lower median.
 
         With `look`, NotFinite is raised where a block may hold numbers that are not finite.
         """
-        return [self._columns(leaf, rule, look) for leaf in self.source.leaves]
+        workers = self.basis[self.basis < self.source.n]
+        out = [_lower_median(f, workers) if f.kind == "i" else np.empty(f.size, f.computed) for f in self.source.leaves]
+        place = {id(leaf): at for at, leaf in enumerate(self.source.leaves)}
 
-    def _columns(self, leaf: Leaf, rule: Columns, look: bool) -> np.ndarray:
-        if leaf.kind == "i":
-            return _lower_median(leaf, self.basis[self.basis < self.source.n])
-        dtype = np.float32 if leaf.kind == "f4" else np.float64
-        out = np.empty(leaf.size, dtype)
+        def fill(leaf: Leaf, block: np.ndarray, span: tuple[int, int]) -> None:
+            if look and not np.isfinite(block.sum()):
+                raise NotFinite
+            out[place[id(leaf)]][slice(*span)] = rule(block)
 
-        def fill(span: tuple[int, int]) -> None:
-            block = self.block(leaf, *span, dtype)
-            with np.errstate(all="ignore"):
-                if look and not np.isfinite(block.sum()):
-                    raise NotFinite
-                out[slice(*span)] = rule(block)
-
-        self._each(leaf, fill)
+        self._each(fill)
         return out
 
     def shares(self, used: Columns) -> np.ndarray:
         """In which part of all coordinates each basis row was used."""
-        total, size = np.zeros(self.k), 0
-        for leaf in self.source.floats:
-            dtype = np.float32 if leaf.kind == "f4" else np.float64
+        counts = self._each(lambda _, block, span: used(block) * (span[1] - span[0]))
+        shares = np.sum(counts, axis=0) / sum(leaf.size for leaf in self.source.floats)
+        return shares if self.mix is None else shares @ np.abs(self.mix)
 
-            def count(span: tuple[int, int], leaf: Leaf = leaf, dtype: Any = dtype) -> np.ndarray:
-                return used(self.block(leaf, *span, dtype)) * (span[1] - span[0])
-
-            total += np.sum(self._each(leaf, count), axis=0)
-            size += leaf.size
-        return total / size if self.mix is None else total / size @ np.abs(self.mix)
-
-    def _each(self, leaf: Leaf, work: Callable[[tuple[int, int]], Any]) -> list[Any]:
+    def _each(self, work: Callable[[Leaf, np.ndarray, tuple[int, int]], Any]) -> list[Any]:
+        """Work on every block of columns that fits the cache, on all cores; the results in order."""
         columns = int(np.clip(CACHE // max(1, self.k), 64, 8192))
-        return in_parallel(work, spans(leaf.size, columns))
+        pieces = [(leaf, span) for leaf in self.source.floats for span in spans(leaf.size, columns)]
+
+        def one(piece: tuple[Leaf, tuple[int, int]]) -> Any:
+            leaf, span = piece
+            with np.errstate(all="ignore"):
+                return work(leaf, self.block(leaf, *span, leaf.computed), span)
+
+        return in_parallel(one, pieces)
 
 
 def _lower_median(leaf: Leaf, rows: np.ndarray) -> np.ndarray:

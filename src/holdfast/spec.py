@@ -23,12 +23,14 @@ def parse(text: str, catalogue: Mapping[str, type[Any]] | None = None) -> Any:
     True
     """
     known = CATALOGUE if catalogue is None else catalogue
+    if not isinstance(text, str):
+        raise BadInput(f"{text!r} is no text; write a rule as MeanwO(f=3).")
     if len(text) > LONGEST:
         raise BadInput(f"a rule of {len(text)} characters was given; write at most {LONGEST}.")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
         return _value(tree, text, known, top=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         if isinstance(error, BadInput):
             raise
         raise BadInput(f"{text!r} is no rule; write one as MeanwO(f=3) or NNM(f=3) >> Krum(f=3).") from None
@@ -40,7 +42,7 @@ def _value(node: ast.expr, text: str, known: Mapping[str, type[Any]], top: bool 
             return _value(left, text, known, True) >> _value(right, text, known, True)
         case ast.Name(id=name) if top:
             return _build(name, [], {}, known)
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=words):
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=words) if len({w.arg for w in words}) == len(words):
             return _build(
                 name,
                 [_value(a, text, known) for a in args],

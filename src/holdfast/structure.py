@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,24 +14,28 @@ from holdfast.libraries import Array, host, kind, library
 
 Flat = list[tuple[str, Array, Any]]
 """Name, numbers, and the array as it was given, of each leaf in order."""
-DEEPEST = 32
+DEEPEST, LARGEST = 32, 100_000  # nesting and number of entries that are still taken for an update
 
 
-def flatten(update: Any, path: str = "") -> Flat | str:
+def flatten(update: Any) -> Flat | str:
     """The leaves of an update in order; or, as text, why it is none."""
-    if path.count(".") > DEEPEST:
-        return f"a nesting deeper than {DEEPEST}"
+    return _flatten(update, "", 0, itertools.count())
+
+
+def _flatten(update: Any, path: str, depth: int, seen: itertools.count[int]) -> Flat | str:
+    if depth > DEEPEST or next(seen) > LARGEST:
+        return f"a nesting deeper than {DEEPEST}" if depth > DEEPEST else f"more than {LARGEST:,} entries"
     if library(update):
         try:
             a = host(update)
-        except (BadInput, TypeError, ValueError) as error:
-            return str(error).rstrip(".")
-        if not path and a.ndim == 0:
+        except Exception as error:  # whatever a hostile array says when it is looked at
+            return str(error).rstrip(".") or type(error).__name__
+        if depth == 0 and a.ndim == 0:
             return "a scalar"
         return [(path, a, update)] if kind(a) else f"numbers of type {a.dtype}"
-    if isinstance(update, (int, float)) and path:
+    if isinstance(update, (int, float)) and depth:
         return _plain(path, update)
-    if isinstance(update, (list, tuple)) and update and all(type(v) in (int, float, bool) for v in update):
+    if isinstance(update, (list, tuple)) and update and all(map(_is_number, update)):
         return _plain(path, update)
     if not isinstance(update, (list, tuple, Mapping)):
         return "nothing" if update is None else article(type(update).__name__)
@@ -41,11 +46,15 @@ def flatten(update: Any, path: str = "") -> Flat | str:
     if isinstance(update, Mapping):  # workers may differ in the order of their keys
         named = sorted(update.items(), key=lambda item: str(item[0]))
     for key, value in named:
-        part = flatten(value, f"{path}.{key}" if path else str(key))
+        part = _flatten(value, f"{path}.{key}" if depth else str(key), depth + 1, seen)
         if isinstance(part, str):
-            return f"{part} at {path}.{key}" if path else f"{part} at {key}"
+            return part if " at " in part else f"{part} at {key!r}"
         out += part
     return out
+
+
+def _is_number(x: Any) -> bool:
+    return type(x) in (int, float, bool) or isinstance(x, (np.floating, np.integer))
 
 
 def _plain(path: str, update: Any) -> Flat | str:
@@ -58,13 +67,14 @@ def build(template: Any, parts: Iterator[Any]) -> Any:
     if library(template) or isinstance(template, (int, float)):
         return next(parts)
     if isinstance(template, (list, tuple)):
-        if all(type(v) in (int, float, bool) for v in template):
+        if all(map(_is_number, template)):
             return next(parts)
         made = [build(v, parts) for v in template]
-        return made if isinstance(template, list) else tuple(made)
+        named = type(template) if hasattr(template, "_fields") else None
+        return made if isinstance(template, list) else named(*made) if named else tuple(made)
     built = {key: build(template[key], parts) for key in sorted(template, key=str)}
     ordered = {key: built[key] for key in template}
-    return type(template)(ordered) if isinstance(template, dict) else ordered
+    return OrderedDict(ordered) if isinstance(template, OrderedDict) else ordered
 
 
 def _shape(flat: Flat) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -82,7 +92,7 @@ def differs(flat: Flat | str, model: Flat) -> str:
         return f"an unknown entry {min(extra)!r}"
     for name, shape in theirs.items():
         if mine[name] != shape:
-            return f"shape {mine[name]} instead of {shape}" + (f" at {name}" if name else "")
+            return f"shape {mine[name]} instead of {shape}" + (f" at {name!r}" if name else "")
     return "" if _shape(flat) == _shape(model) else "entries of the same name"
 
 

@@ -189,7 +189,12 @@ def _usual(column: list[tuple[str, Array, Any]]) -> Any:
 
 
 def _from_matrix(X: Any, who: str, like: Any, measure: Measured | None) -> Updates:
-    data = host(X)
+    try:
+        data = host(X)
+    except BadInput:
+        raise
+    except Exception as error:
+        raise BadInput(f"{who} was given {article(type(X).__name__)} that cannot be read: {error}.") from error
     shape = tuple(data.shape)
     if not kind(data):
         raise BadInput(f"{who} was given an array of {data.dtype}; send real numbers.")
@@ -197,8 +202,9 @@ def _from_matrix(X: Any, who: str, like: Any, measure: Measured | None) -> Updat
         raise BadInput(f"{who} was given an array of shape {shape}; pass one row a worker, shape (n, d).")
     if shape[0] == 0:
         raise BadInput(f"{who} was given n = 0 vectors; gather at least one.")
-    if like is not None and tuple(np.shape(like)) != shape[1:]:
-        raise BadInput(f"{who} was given rows of shape {shape[1:]}, but `like` has shape {np.shape(like)}.")
+    flat = [("", np.empty(shape[1:]), None)] if like is None else flatten(like)
+    if isinstance(flat, str) or differs(flat, [("", np.empty(shape[1:]), None)]):
+        raise BadInput(f"{who} was given rows of shape {shape[1:]}, but `like` has another structure.")
     leaf = _leaf("", data.reshape(shape[0], -1) if len(shape) > 2 else data, X, shape[1:], True, measure)
     return _checked(Updates(shape[0], [leaf], next, {}), who)
 

@@ -11,6 +11,7 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.cli.example import example
 from holdfast.cli.files import check_target, load, load_all, save
@@ -28,7 +29,7 @@ def aggregate(
     rule: Annotated[str, typer.Argument(help="As `holdfast rules` lists them: 'NNM(f=3) >> Krum(f=3)'.")],
     files: Annotated[list[Path], typer.Argument(help="A file a worker, or one file with a row a worker.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the aggregate goes.")] = None,
-    seed: Annotated[int | None, typer.Option(help="For rules that draw at random.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="For rules that draw at random.")] = None,
     start: Annotated[Path | None, typer.Option(help="Start point of CenteredClipping.")] = None,
     like: Annotated[Path | None, typer.Option(help="An update of the right structure; else the majority's.")] = None,
     reference: Annotated[Path | None, typer.Option(help="Print the distance of the aggregate to this one.")] = None,
@@ -102,10 +103,10 @@ def show(decision: Decision, names: list[str], out: Path | None, apart: float | 
     colour = {"kept": "", "left out": "yellow", "dropped": "red"}
     for row in decision.table(names):
         if decision.n <= MANY or row[1] != "kept":
-            table.add_row(*row, style=colour[row[1]])
+            table.add_row(*(Text(" ".join(cell.split())) for cell in row), style=colour[row[1]])
     console.print(table)
-    console.print(decision.summary(), highlight=False, soft_wrap=True)
+    console.print(Text(decision.summary()), soft_wrap=True)
     if apart is not None:
         console.print(f"distance to the reference: {apart:.4g}", highlight=False)
     where = f"the aggregate is in {out}" if out else "add --out FILE to keep the aggregate"
-    console.print(where, highlight=False, soft_wrap=True)
+    console.print(Text(where), soft_wrap=True)

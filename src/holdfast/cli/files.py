@@ -20,7 +20,7 @@ def load(path: Path) -> Any:
         raise BadInput(f"{path} is no file; name files that exist.")
     try:
         return READERS[path.suffix](path)
-    except (BadInput, MemoryError):
+    except BadInput:
         raise
     except Exception as error:  # whatever a hostile file makes a reader say
         raise BadInput(f"{path} cannot be read: {type(error).__name__}: {str(error)[:200]}") from error
@@ -55,6 +55,10 @@ def load_all(paths: list[Path]) -> tuple[Any, list[str], dict[int, str]]:
         )
     if isinstance(held, dict):
         return list(held.values()), list(held), {}
+    if not hasattr(held, "__len__") or np.ndim(held) == 0:
+        raise BadInput(
+            f"{paths[0]} holds a single number; give one file per worker, or one array with a row per worker."
+        )
     return held, [str(i) for i in range(len(held))], {}
 
 
@@ -75,6 +79,8 @@ def save(path: Path, update: Any) -> None:
     try:
         WRITERS[path.suffix](part, update)
         part.replace(path)
+    except TypeError:
+        raise BadInput(f"--out {path} has no room for these types (bfloat16, say); use .safetensors or .pt.") from None
     finally:
         part.unlink(missing_ok=True)
 
@@ -111,11 +117,18 @@ def _torch() -> Any:
 
 
 def _named(update: Any) -> dict[str, Any]:
-    return update if isinstance(update, dict) else {"update": update}
+    if isinstance(update, dict):
+        return {str(name): value for name, value in update.items()}
+    return (
+        {str(i): value for i, value in enumerate(update)} if isinstance(update, (list, tuple)) else {"update": update}
+    )
 
 
 def _write_npz(path: Path, update: Any) -> None:
-    np.savez(path, **{name: np.asarray(value) for name, value in _named(update).items()})  # type: ignore[arg-type]
+    with zipfile.ZipFile(path, "w") as held:  # np.savez has no room for an entry named "file"
+        for name, value in _named(update).items():
+            with held.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, np.asanyarray(value), allow_pickle=False)
 
 
 def _write_safetensors(path: Path, update: Any) -> None:
@@ -132,10 +145,8 @@ def _write_safetensors(path: Path, update: Any) -> None:
 
 def _write_pt(path: Path, update: Any) -> None:
     torch = _torch()
-    if isinstance(update, dict):
-        torch.save({name: torch.as_tensor(value) for name, value in update.items()}, path)
-    else:
-        torch.save(torch.as_tensor(update), path)
+    entries = {name: torch.as_tensor(value) for name, value in _named(update).items()}
+    torch.save(entries if isinstance(update, (dict, list, tuple)) else entries["update"], path)
 
 
 READERS: dict[str, Callable[[Path], Any]] = {

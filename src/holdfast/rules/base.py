@@ -6,6 +6,7 @@ decides from squared distances alone; a coordinate rule works on columns. Stages
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform, final
 
@@ -23,6 +24,7 @@ Rng = np.random.Generator
 
 
 T = TypeVar("T")
+MOST = 1 << 40  # more workers than anybody has
 
 
 @dataclass_transform(frozen_default=True)
@@ -180,8 +182,12 @@ class Chain(Stage):
         return self.parts[-1].why
 
     def least(self) -> int:
-        most = 4 * sum(stage.least() for stage in self.parts) * max(getattr(stage, "s", 1) for stage in self.parts) ** 2
-        return next((n for n in range(1, most) if self._enough(n)), most)
+        high = 1
+        while not self._enough(high):
+            high *= 2
+            if high > MOST:
+                raise BadInput(f"{self!r} never has enough vectors, however many are given; change its stages.")
+        return bisect.bisect_left(range(high), True, key=self._enough)
 
     def _enough(self, n: int) -> bool:
         for stage in self.parts:

@@ -21,6 +21,7 @@ class Pull(Mixing):
 
     anchor: str  # "start", "origin" or "medoid"
     length: float = 0.0
+    beyond: float = BEYOND  # of a vector out of sight, the part that is kept
     lengths = ("length",)
 
     @property
@@ -39,22 +40,25 @@ class Pull(Mixing):
         middle = np.sort(D[:, :n], axis=1)[:, n // 2]
         centre = int(middle.argmin())
         limit = FAR * max(float(np.sqrt(middle[centre])), self.length)
-        shrink = _shrink(D[centre, :n], limit)
+        shrink = _shrink(D[centre, :n], limit, self.beyond)
         M = np.eye(n, D.shape[1]) * shrink[:, None]
         M[:, centre if self.anchor == "medoid" else n] += 1 - shrink
         return M
 
 
-def _shrink(squares: np.ndarray, limit: float) -> np.ndarray:
+def _shrink(squares: np.ndarray, limit: float, beyond: float = 0.0) -> np.ndarray:
     """By how much vectors of these squared lengths are shortened to a limit: min(1, limit / length)."""
     with np.errstate(all="ignore"):
         ratio = np.where(squares > 0, limit / np.sqrt(squares), 1.0)
-    return np.where(np.isinf(squares), BEYOND, np.minimum(1.0, ratio))
+    return np.where(np.isinf(squares), beyond, np.minimum(1.0, ratio))
 
 
 def pulled(rule: Stage, anchor: str, tau: float = 0.0) -> tuple[Stage, ...]:
-    """A rule behind as many pulls as the range of float64 can take; those that change nothing cost nothing."""
-    return (*(Pull(anchor, tau) for _ in range(3)), rule)
+    """A rule behind as many pulls as the range of float64 can take; those that change nothing cost nothing.
+
+    What is still out of sight then, more than 1e300 times as far as the others, is put on the anchor.
+    """
+    return (*(Pull(anchor, tau) for _ in range(3)), Pull(anchor, tau, 0.0), rule)
 
 
 @value

@@ -23,7 +23,7 @@ def run(rule: Any, X: Any, rng: Rng | None, start: Any, like: Any, measure: Meas
     """Measure, decide, combine: the driver of every rule."""
     if not rule.answers:
         raise BadInput(f"{rule!r} gives back many vectors; follow it by a rule, as in {rule!r} >> Average().")
-    if rule.random and rng is None:
+    if (rule.random and rng is None) or not isinstance(rng, Rng | None):
         raise BadInput(f"{rule!r} draws at random; pass rng=numpy.random.default_rng(seed).")
     given = read(X, repr(rule), like, measure)
     place = None if start is None else _place(start, given, rule)
@@ -114,7 +114,7 @@ def _settle(rule: Any, present: int, dropped: dict[int, str]) -> Any:
     least, f = rule.least(), getattr(rule, "f", None)
     lost = f" ({len(dropped)} more {_were(len(dropped))} dropped: " if dropped else ""
     lost += listing(f"{i} is {why}" for i, why in dropped.items()) + ")" if dropped else ""
-    most = max((k for k in range(f or 0) if rule.lowered((f or 0) - k).least() <= present), default=None)
+    most = max((k for k in range(min(f or 0, present)) if rule.lowered((f or 0) - k).least() <= present), default=None)
     tolerate = f", which tolerate at most f = {most}; lower f or gather" if most is not None else "; gather"
     raise BadInput(
         f"{rule!r} was given n = {present} {plural(present, 'vector')}{lost}{tolerate} "

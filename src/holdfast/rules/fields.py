@@ -7,6 +7,8 @@ import operator
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from holdfast.errors import BadInput
 
 COUNTS = {
@@ -21,7 +23,7 @@ COUNTS = {
 }  # name -> smallest
 LENGTHS = {"tau": True, "floor": False, "filter": True}  # name -> must it exceed zero
 FLAGS = ("lower", "squared")
-OTHERS = ("others", "rule", "parts", "anchor", "length")  # checked where they are used
+OTHERS = ("others", "rule", "parts", "anchor", "length", "beyond")  # checked where they are used
 
 
 def check(value: Any) -> None:
@@ -53,10 +55,10 @@ def _count(value: Any, name: str, given: Any) -> int:
 
 def _length(value: Any, name: str, given: Any) -> float:
     try:
-        number = float(given)
-        if not math.isfinite(number) or number < 0 or (LENGTHS[name] and number == 0):
+        number = float(given) if isinstance(given, (int, float, np.number)) else math.nan
+        if isinstance(given, bool) or not math.isfinite(number) or number < 0 or (LENGTHS[name] and number == 0):
             raise ValueError
-    except (TypeError, ValueError):
+    except (OverflowError, ValueError):
         want = "a finite number above 0" if LENGTHS[name] else "a finite number, at least 0"
         raise BadInput(f"{type(value).__name__} was given {name} = {given!r}; {name} is {want}.") from None
     return number

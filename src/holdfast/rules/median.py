@@ -9,7 +9,8 @@ from holdfast.rules.clipping import pulled
 from holdfast.rules.clustering import even, nearest
 
 STEPS, STILL = 2000, 1e-10  # most steps of the search; how little of a radius the answer may still move
-NEWTON = 500  # vectors up to which a step may solve an equation of that size
+NEWTON = 200  # vectors up to which a step may solve an equation of that size, and how many steps may
+ROUNDING = 1e-13  # of a sum of products of distances, relative to the sum of their sizes
 
 
 @value
@@ -71,7 +72,7 @@ def _search(D: Distances) -> Weights:
     centre = int(np.sort(D, axis=1)[:, n // 2].argmin())
     w = even(nearest(D, centre, n // 2 + 1), n)  # a start that no minority can move
     asked: set[int] = set()
-    for _ in range(STEPS):
+    for taken in range(STEPS):
         r = _lengths(D, w)
         k, radius = int(r.argmin()), float(np.median(r))
         if k not in asked:
@@ -81,20 +82,24 @@ def _search(D: Distances) -> Weights:
         if r[k] <= STILL * radius:
             w = _leave(D, k)
             continue
-        new = min((_step(D, w, 0.0), _newton(D, w, r)), key=lambda v: _lengths(D, v).sum())
+        steps = (_step(D, w, 0.0), *_newton(D, w, r, taken))
+        new = min(steps, key=lambda v: _lengths(D, v).sum())
         moved, w = np.abs(new - w) @ r, new
         if moved <= radius * max(STILL, 4e-16 * float(r.max()) / radius):
             break
     return _step(D, w, 0.0)  # at the median this moves nothing, and makes all weights positive
 
 
-def _newton(D: Distances, w: Weights, r: np.ndarray) -> Weights:
+def _newton(D: Distances, w: Weights, r: np.ndarray, taken: int) -> tuple[Weights, ...]:
     """Newton's step, where Weiszfeld's crawls: next to a vector that is almost the median."""
-    if len(D) > NEWTON:
-        return w
+    if max(len(D), taken) > NEWTON:
+        return ()
     B = 0.5 * (r[:, None] ** 2 + r**2 - D)  # inner products, seen from the current point
-    c = np.linalg.lstsq((1 / r).sum() * np.eye(len(D)) - B / r[:, None] ** 3, 1 / r, rcond=None)[0]
-    return w + c - c.sum() * w
+    try:
+        c = np.linalg.solve((1 / r).sum() * np.eye(len(D)) - B / r[:, None] ** 3, 1 / r)
+    except np.linalg.LinAlgError:
+        return ()
+    return (w + c - c.sum() * w,)
 
 
 def _pulls(D: Distances, k: int) -> tuple[Weights, int]:
@@ -110,7 +115,10 @@ def _outweighed(D: Distances, k: int) -> float:
     """Size of the others' summed pull on vector k over its copies: at most 1 where it is the median."""
     u, copies = _pulls(D, k)
     u[k] -= u.sum()
-    return float(np.sqrt(max(0.0, -0.5 * u @ D @ u)) / copies)
+    rounding = (
+        ROUNDING * np.abs(u) @ D @ np.abs(u)
+    )  # near copies of k make it large: then it is not known to be the median
+    return float(np.sqrt(max(0.0, -0.5 * u @ D @ u) + rounding) / copies)
 
 
 def _leave(D: Distances, k: int) -> Weights:
