@@ -6,6 +6,7 @@ small integers are exact, so their ties are ties here too; means, as of NNM and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import Any
@@ -14,21 +15,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.rules import (
+    ARC,
+    CAF,
+    CGE,
     CWM,
     CWTM,
+    MDA,
     NNM,
+    SMEA,
     Average,
     Bucketing,
+    Bulyan,
     CenteredClipping,
     CenterwO,
     Clip,
+    DnC,
     GeometricMedian,
     Krum,
+    MeaMed,
+    MeanExact,
     MeanwO,
+    Medoid,
+    MoNNA,
     MultiKrum,
+    NearestTo,
     NormBoundedMean,
     OuterCenter,
     OuterMean,
+    StreamCenterwO,
 )
 from holdfast.rules.base import Chain, Stage
 
@@ -63,6 +77,15 @@ def oracle(rule: Stage, X: Any, rng: np.random.Generator | None = None, start: A
             return centered_clipping(X, v, Real(tau), iterations)
         case NormBoundedMean(tau=tau):
             return mean(clipped(X, Real(tau)))
+        case MeaMed(f=f):
+            return np.array([mea_med(column, n - f) for column in X.T], Real)
+        case Bulyan(f=f):
+            picked = bulyan_picks(X, f)
+            return np.array([mea_med(column, n - 4 * f) for column in X[picked].T], Real)
+        case CAF(f=f):
+            return caf(X, f)
+        case NearestTo(rule=inner):
+            return mean(X[nearest(X, oracle(inner, X), n - inner.f)])
     raise TypeError(f"no oracle for {rule!r}")
 
 
@@ -73,8 +96,10 @@ def kept(rule: Stage, X: Any) -> tuple[int, ...] | None:
     match rule:
         case CenterwO(f=f):
             return cluster(X, n - f, max)
-        case MeanwO(f=f):
+        case MeanwO(f=f, refine=0):
             return cluster(X, n - f, total)
+        case MeanwO(f=f, refine=starts):
+            return refined(X, n - f, starts)
         case OuterCenter(f=f):
             return tuple(sorted(set(range(n)) - set(cluster(X, f, max))))
         case OuterMean(f=f):
@@ -83,6 +108,25 @@ def kept(rule: Stage, X: Any) -> tuple[int, ...] | None:
             return multi_krum(X, n - f - int(others[-1]), squared, 1)
         case MultiKrum(f=f, m=m, others=others, squared=squared):
             return multi_krum(X, n - f - int(others[-1]), squared, n - f if m is None else m)
+        case Medoid():
+            sums = [total(norm(x - y) for y in X) for x in X]
+            return (int(np.argmin(sums)),)
+        case CGE(f=f):
+            return tuple(sorted(nearest(X, np.zeros(X.shape[1], Real), n - f)))
+        case MoNNA(f=f, pivot=pivot):
+            return tuple(sorted(nearest(X, X[pivot], n - f)))
+        case DnC(f=f, filter=c):
+            return dnc(X, n - math.ceil(c * f))
+        case MDA(f=f):
+            return least(X, n - f, diameter)
+        case SMEA(f=f):
+            return least(X, n - f, largest_variance)
+        case MeanExact(f=f):
+            return least(X, n - f, spread)
+        case StreamCenterwO(f=f):
+            first = X[: 2 * f + 1]
+            centre = min(range(len(first)), key=lambda i: ranked(first, first[i])[f])
+            return tuple(sorted(nearest(X, X[centre], n - f)))
     return None
 
 
@@ -118,6 +162,9 @@ def mixed(stage: Stage, X: Array, rng: np.random.Generator | None) -> Array:
             assert rng is not None
             order = rng.permutation(n)
             return np.stack([mean(X[order[i : i + s]]) for i in range(0, n, s)])
+        case ARC(f=f):  # the ⌊2f(n-f)/n⌋ longest are shortened to the next norm (Allouah et al. 2025)
+            norms = sorted((norm(x) for x in X), reverse=True)
+            return clipped(X, norms[2 * f * (n - f) // n])
         case Clip(tau=tau):
             return clipped(X, Real(tau))
     raise TypeError(f"no oracle for {stage!r}")
@@ -176,6 +223,84 @@ def multi_krum(X: Array, others: int, squared: bool, m: int) -> tuple[int, ...]:
         return total(sorted(length(X[j] - X[i]) for j in range(len(X)) if j != i)[:others])
 
     return tuple(sorted(sorted(range(len(X)), key=score)[:m]))
+
+
+def refined(X: Array, k: int, starts: int) -> tuple[int, ...]:
+    """From the neighbourhoods of the best centres: the k nearest to the mean, while their spread falls; the best."""
+    order = sorted(range(len(X)), key=lambda i: total(square(X[j] - X[i]) for j in nearest(X, X[i], k)))
+    found: list[list[int]] = []
+    for i in order[:starts]:
+        K = nearest(X, X[i], k)
+        while spread(X[nearest(X, mean(X[K]), k)]) < spread(X[K]) * (1 - Real(1e-13)):
+            K = nearest(X, mean(X[K]), k)
+        found.append(K)
+    return tuple(sorted(min(found, key=lambda K: spread(X[list(K)]))))
+
+
+def least(X: Array, k: int, measure: Callable[[Array], Real]) -> tuple[int, ...]:
+    """The k rows of least measure, by trying all."""
+    return min(combinations(range(len(X)), k), key=lambda K: measure(X[list(K)]))
+
+
+def diameter(X: Array) -> Real:
+    """The largest distance within a set (El Mhamdi et al. 2018)."""
+    return max((square(x - y) for x, y in combinations(X, 2)), default=Real(0))
+
+
+def largest_variance(X: Array) -> Real:
+    """The largest eigenvalue of the covariance (Allouah et al. 2023)."""
+    return principal(X, np.ones(len(X), Real))[0]
+
+
+def principal(X: Array, c: Array) -> tuple[Real, Array]:
+    """Largest eigenvalue of the weighted covariance, and every row's square along its direction."""
+    Y = X - (c[:, None] * X).sum(axis=0) / c.sum()
+    size = max(Real(np.abs(Y[c > 0]).max()), Real("1e-4000"))
+    M = ((Y / size) * (c / c.sum())[:, None]).T @ (Y / size)
+    values, vectors = np.linalg.eigh(M.astype(float))
+    v = vectors[:, -1].astype(Real)
+    return Real(values[-1]) * size**2, (Y @ v) ** 2
+
+
+def dnc(X: Array, k: int) -> tuple[int, ...]:
+    """The k rows of least square along the principal direction (Shejwalkar and Houmansadr 2021)."""
+    along = principal(X, np.ones(len(X), Real))[1]
+    return tuple(sorted(int(i) for i in np.argsort(along, kind="stable")[:k]))
+
+
+def caf(X: Array, f: int) -> Array:
+    """The weighted mean of least covariance along the path of the filter (Allouah et al. 2025)."""
+    n = len(X)
+    c = np.ones(n, Real)
+    best, answer = None, mean(X)
+    while c.sum() > n - 2 * f or best is None:
+        top, along = principal(X, c)
+        if best is None or top < best:
+            best, answer = top, (c[:, None] * X).sum(axis=0) / c.sum()
+        highest = along[c > 0].max()
+        if highest <= 0 or f == 0:
+            break
+        c = np.where(c > 0, c * (1 - along / highest), 0)
+    return np.asarray(answer, Real)
+
+
+def mea_med(column: Array, k: int) -> Real:
+    """Mean of the k values nearest to the median, the lower of two at the same distance (Xie et al. 2018)."""
+    ordered = np.sort(column)
+    n = len(ordered)
+    middle = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+    near = sorted(range(n), key=lambda i: (abs(ordered[i] - middle), ordered[i]))[:k]
+    return Real(mean(ordered[sorted(near)][:, None])[0])
+
+
+def bulyan_picks(X: Array, f: int) -> list[int]:
+    """Krum's choice n - 2f times, each among those that are left (El Mhamdi et al. 2018)."""
+    pool = list(range(len(X)))
+    picked: list[int] = []
+    while len(picked) < len(X) - 2 * f:
+        (best,) = multi_krum(X[pool], max(1, len(pool) - f - 2), True, 1)
+        picked.append(pool.pop(best))
+    return picked
 
 
 def clipped(X: Array, tau: Real) -> Array:

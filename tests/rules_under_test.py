@@ -7,18 +7,31 @@ from typing import Any
 import numpy as np
 
 from holdfast import (
+    ARC,
+    CAF,
+    CGE,
     CWM,
     CWTM,
+    MDA,
     NNM,
+    SMEA,
     Average,
     Bucketing,
+    Bulyan,
     CenteredClipping,
+    CenterExact,
     CenterwO,
     Clip,
+    DnC,
     GeometricMedian,
     Krum,
+    MeaMed,
+    MeanExact,
     MeanwO,
+    Medoid,
+    MoNNA,
     MultiKrum,
+    NearestTo,
     NormBoundedMean,
     OuterCenter,
     OuterMean,
@@ -44,7 +57,19 @@ SINGLE: list[Any] = [
     CenteredClipping(1.0),
     CenteredClipping(0.3, iterations=4),
     NormBoundedMean(1.5),
+    MeanwO(2, refine=5),
+    NearestTo(CWTM(2)),
+    NearestTo(MeaMed(2)),
+    MeaMed(2),
+    Medoid(),
+    Bulyan(2),
+    CGE(2),
+    MoNNA(2, pivot=0),
+    CAF(2),
+    DnC(2),
+    DnC(2, filter=1.5),
 ]
+EXACT: list[Any] = [MDA(2), SMEA(2), MeanExact(2), CenterExact(2)]
 CHAINS: list[Any] = [
     NNM(2) >> Krum(2),
     NNM(2) >> CWTM(2),
@@ -55,8 +80,12 @@ CHAINS: list[Any] = [
     Clip(1.0) >> MeanwO(2),
     Clip(1.0) >> NNM(2) >> CWM(),
     Clip(0.7) >> CenteredClipping(0.4, 2),
+    ARC(2) >> CWTM(2),
+    ARC(2) >> NNM(2) >> MeanwO(2),
+    NNM(2) >> NearestTo(CWTM(2)),
 ]
 RULES = SINGLE + CHAINS
+IN_ORDER = (MoNNA, Bulyan)  # a worker by its place; two mutual neighbours always tie
 
 BOUNDED = [r for r in RULES if not isinstance(r, (Average, OuterCenter, OuterMean, NormBoundedMean, CenteredClipping))]
 

@@ -32,8 +32,8 @@ WITHIN_RULES = [
     {"driver"},
     {"base"},
     {"average", "clustering", "coordinate"},
-    {"clipping", "exact_mean", "krum", "mixing", "nearest", "subsets"},
-    {"median", "spectral"},
+    {"clipping", "exact_center", "exact_mean", "krum", "mixing", "stream", "subsets"},
+    {"median", "nearest", "spectral"},
 ]
 
 

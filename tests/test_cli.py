@@ -39,7 +39,7 @@ def run(line: str, folder: Path, code: int = 0) -> str:
 def _env() -> dict[str, str]:
     import os
 
-    return {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+    return {**os.environ, "COLUMNS": "400", "NO_COLOR": "1"}
 
 
 @pytest.fixture

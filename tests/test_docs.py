@@ -32,9 +32,11 @@ def test_contributing_shows_a_whole_rule() -> None:
     (code,) = blocks(ROOT / "CONTRIBUTING.md", "python")
     names: dict[str, Any] = {"np": np}
     exec(code, names)
-    rule = names["Medoid"]()
-    assert rule(np.array([[0.0], [1.0], [5.0], [np.nan]])).tolist() == [1.0]
-    assert repr(rule) == "Medoid()"
+    rule = names["NearestPair"]()
+    assert rule(np.array([[0.0], [1.0], [5.0], [np.nan]])).tolist() == [0.5]
+    assert rule.decide([{"w": np.zeros(2)}, {"w": np.ones(2)}]).kept == (0, 1)
+    assert repr(rule) == "NearestPair()"
+    assert len([line for line in code.split("@value")[1].splitlines() if line.strip()]) <= 11
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

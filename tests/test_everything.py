@@ -11,19 +11,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast import (
+    ARC,
+    CGE,
     CWM,
     CWTM,
     NNM,
     Average,
     BadInput,
     Bucketing,
+    Bulyan,
     CenteredClipping,
     CenterwO,
     Clip,
     GeometricMedian,
     Krum,
+    MeaMed,
     MeanwO,
     MultiKrum,
+    NearestTo,
     NormBoundedMean,
     OuterCenter,
     OuterMean,
@@ -39,7 +44,9 @@ LENGTH = st.floats(0.1, 5.0)
 def last_stages() -> st.SearchStrategy[Any]:
     return st.one_of(
         st.builds(Average),
-        *(st.builds(rule, F) for rule in (CenterwO, MeanwO, OuterCenter, OuterMean, CWTM)),
+        *(st.builds(rule, F) for rule in (CenterwO, MeanwO, OuterCenter, OuterMean, CWTM, MeaMed, CGE, Bulyan)),
+        st.builds(lambda f: NearestTo(CWTM(f)), F),
+        st.builds(MeanwO, F, st.integers(1, 4)),
         st.builds(CWM, st.booleans()),
         st.builds(GeometricMedian),
         st.builds(Krum, F, st.sampled_from(["n-f-2", "n-f-1"])),
@@ -50,7 +57,9 @@ def last_stages() -> st.SearchStrategy[Any]:
 
 
 def chains() -> st.SearchStrategy[Any]:
-    first = st.one_of(st.builds(NNM, F), st.builds(Bucketing, st.integers(1, 3)), st.builds(Clip, LENGTH))
+    first = st.one_of(
+        st.builds(NNM, F), st.builds(ARC, F), st.builds(Bucketing, st.integers(1, 3)), st.builds(Clip, LENGTH)
+    )
     return st.builds(lambda stages, last: _joined([*stages, last]), st.lists(first, max_size=2), last_stages())
 
 

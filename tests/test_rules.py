@@ -14,8 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import (
+    ARC,
+    CGE,
     CWM,
     CWTM,
+    MDA,
     NNM,
     Average,
     BadInput,
@@ -33,10 +36,10 @@ from holdfast import (
 from tests import laws
 from tests.clouds import attacked, gaussian, tied_clouds, ties
 from tests.oracles import cost, kept, optimum, oracle
-from tests.rules_under_test import RULES, calls
+from tests.rules_under_test import EXACT, IN_ORDER, RULES, calls
 
 SEEDS = st.integers(0, 2**32 - 1)
-FROM_THE_ORIGIN = (Clip, NormBoundedMean, CenteredClipping, Bucketing)
+FROM_THE_ORIGIN = (Clip, NormBoundedMean, CenteredClipping, CGE, ARC, Bucketing)
 
 
 def _moves(rule: Any) -> bool:
@@ -90,18 +93,18 @@ def test_ties_go_to_the_lowest_index(X: np.ndarray) -> None:
             assert decision.kept == kept(rule, X), rule
 
 
-@pytest.mark.parametrize("rule", RULES, ids=repr)
+@pytest.mark.parametrize("rule", RULES + EXACT, ids=repr)
 def test_laws(rule: Any) -> None:
     for seed in range(8):
         rng = np.random.default_rng(seed)
         X = gaussian(rng, int(rng.integers(max(9, rule.least()), 20)), 6)
         needed = calls(rule, 6, seed)
-        if not rule.random:
+        if not rule.random and not isinstance(rule, (*IN_ORDER, MDA)):  # many sets have the least diameter
             laws.permutation(rule, X, rng.permutation(len(X)), **needed)
-        if _moves(rule):
+        if _moves(rule) and not isinstance(rule, MDA):
             laws.translation(rule, X, 100 * rng.standard_normal(6))
             laws.scale(rule, X, 10.0 ** rng.integers(-9, 9))
-            if not hasattr(rule.stages()[-1], "columns"):
+            if not any(hasattr(stage, "columns") for stage in rule.stages()):
                 laws.rotation(rule, X, np.linalg.qr(rng.standard_normal((6, 6)))[0])
         same = np.tile(X[:1], (len(X), 1))
         if not any(isinstance(stage, FROM_THE_ORIGIN[:-1]) for stage in rule.stages()):
@@ -154,7 +157,10 @@ def test_any_length_to_clip_to(tau: float, size: float) -> None:
         assert np.isfinite(rule(X)).all()
 
 
-FAR = [r for r in RULES if not isinstance(r, Average) and not re.search("Bucketing|iterations=|Outer", repr(r))]
+NO_MATTER = (
+    "Average|Bucketing|iterations=|Outer|DnC|CAF|Medoid|MoNNA"  # moved by far liars, or with a rounding of their own
+)
+FAR = [r for r in RULES if not re.search(NO_MATTER, repr(r))]
 
 
 @pytest.mark.parametrize("rule", FAR, ids=repr)
@@ -286,7 +292,7 @@ def test_without_liars_they_are_the_mean(rule: Any) -> None:
     assert laws.close(rule(X[:1]), X[0])
 
 
-@pytest.mark.parametrize("rule", RULES, ids=repr)
+@pytest.mark.parametrize("rule", RULES + EXACT, ids=repr)
 def test_a_decision_reads_as_a_table_and_pickles(rule: Any) -> None:
     rng = np.random.default_rng(3)
     X, honest = attacked(rng, 19, 2, 5, "far", 1e3)

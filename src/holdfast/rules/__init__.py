@@ -1,12 +1,18 @@
 """The rules of the field, each a frozen value whose text is its name."""
 
 from holdfast.rules.average import Average
-from holdfast.rules.clipping import CenteredClipping, Clip, NormBoundedMean
+from holdfast.rules.clipping import ARC, CenteredClipping, Clip, NormBoundedMean
 from holdfast.rules.clustering import CenterwO, MeanwO, OuterCenter, OuterMean
-from holdfast.rules.coordinate import CWM, CWTM
-from holdfast.rules.krum import Krum, MultiKrum
+from holdfast.rules.coordinate import CWM, CWTM, MeaMed
+from holdfast.rules.exact_center import CenterExact
+from holdfast.rules.exact_mean import MeanExact
+from holdfast.rules.krum import Bulyan, Krum, MultiKrum
 from holdfast.rules.median import GeometricMedian
 from holdfast.rules.mixing import NNM, Bucketing
+from holdfast.rules.nearest import CGE, Medoid, MoNNA, NearestTo
+from holdfast.rules.spectral import CAF, DnC
+from holdfast.rules.stream import StreamCenterwO
+from holdfast.rules.subsets import MDA, SMEA
 
 CATALOGUE = {
     rule.__name__: rule
@@ -16,35 +22,63 @@ CATALOGUE = {
         MeanwO,
         OuterCenter,
         OuterMean,
+        CenterExact,
+        MeanExact,
+        NearestTo,
+        StreamCenterwO,
         CWM,
         CWTM,
+        MeaMed,
         GeometricMedian,
+        Medoid,
         Krum,
         MultiKrum,
+        Bulyan,
+        MDA,
+        SMEA,
+        CAF,
+        DnC,
+        CGE,
+        MoNNA,
         CenteredClipping,
         NormBoundedMean,
         NNM,
         Bucketing,
         Clip,
+        ARC,
     )
 }
 """Every name that a spec may use, in the order in which they are listed."""
 
 __all__ = [
+    "ARC",
+    "CAF",
     "CATALOGUE",
+    "CGE",
     "CWM",
     "CWTM",
+    "MDA",
     "NNM",
+    "SMEA",
     "Average",
     "Bucketing",
+    "Bulyan",
+    "CenterExact",
     "CenteredClipping",
     "CenterwO",
     "Clip",
+    "DnC",
     "GeometricMedian",
     "Krum",
+    "MeaMed",
+    "MeanExact",
     "MeanwO",
+    "Medoid",
+    "MoNNA",
     "MultiKrum",
+    "NearestTo",
     "NormBoundedMean",
     "OuterCenter",
     "OuterMean",
+    "StreamCenterwO",
 ]

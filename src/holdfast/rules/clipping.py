@@ -164,3 +164,35 @@ class CenteredClipping(DistanceRule):
             w *= 1 - step.sum()
             w[:n] += step
         return w
+
+
+@value
+class ARC(Mixing):
+    r"""Adaptive robust clipping: the longest vectors shortened to the norm of the next (Allouah et al. 2025).
+
+    .. math:: y_i = x_i \min(1, C / \lVert x_i \rVert), \quad k = \lfloor 2 (f / n) (n - f) \rfloor
+
+    with C the (k + 1)-th largest norm, so that k vectors are shortened. Depends on where the origin is. O(n d) time.
+
+    >>> (ARC(f=1) >> Average())(np.array([[1.0], [2.0], [3.0], [90.0]]))
+    array([2.25])
+    """
+
+    f: int
+    anchors = ("origin",)
+    formula = "y_i = x_i min(1, C/|x_i|), C the ⌊2f(n-f)/n⌋+1-th largest norm"
+    promise = "keeps a rule's κ up to constants"
+    time = "n d"
+
+    def stages(self) -> tuple[Stage, ...]:
+        return pulled(self, "origin")
+
+    def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray:
+        return np.array([len(rows)])
+
+    def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
+        n = D.shape[1] - 1
+        k = int(2 * self.f * (n - self.f) // n)
+        limit = float(np.sqrt(np.sort(D[0, :n])[n - k - 1]))
+        shrink = _shrink(D[0, :n], limit)
+        return np.hstack([np.diag(shrink), 1 - shrink[:, None]])

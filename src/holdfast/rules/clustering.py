@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from holdfast.errors import BadInput
 from holdfast.rules.base import DistanceRule, Distances, Rng, Weights, value
 from holdfast.rules.decision import Choice
+from holdfast.rules.fields import check
 
 STEPS = 50  # concentration steps at most
 BEYOND = 1e300  # stands for an infinite squared distance in products, where 0 · inf would be nan
@@ -42,6 +44,11 @@ def scores(D: Distances, k: int) -> np.ndarray:
     return np.sort(D, axis=1)[:, :k].sum(axis=1)
 
 
+def finite(D: Distances) -> Distances:
+    """D with a huge number for inf, where products with zero would make nan of it."""
+    return np.minimum(D, BEYOND)
+
+
 def neighbourhoods(D: Distances, k: int) -> np.ndarray:
     """The k points nearest to each centre, a mask a centre; ties go to the lowest index."""
     masks = np.zeros(D.shape, bool)
@@ -52,7 +59,7 @@ def neighbourhoods(D: Distances, k: int) -> np.ndarray:
 def sums_of_squares(D: Distances, masks: np.ndarray) -> np.ndarray:
     """Sum of squares around the mean of each set of points."""
     sets = masks.astype(float)
-    return np.einsum("bi,bi->b", sets @ np.where(np.isinf(D), BEYOND, D), sets) / (2 * sets.sum(axis=1))
+    return np.einsum("bi,bi->b", sets @ finite(D), sets) / (2 * sets.sum(axis=1))
 
 
 def concentrated(D: Distances, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -60,7 +67,7 @@ def concentrated(D: Distances, masks: np.ndarray) -> tuple[np.ndarray, np.ndarra
     k = int(masks[0].sum())
     costs = sums_of_squares(D, masks)
     for _ in range(STEPS):
-        steps = neighbourhoods(masks @ np.where(np.isinf(D), BEYOND, D) / k, k)
+        steps = neighbourhoods(masks @ finite(D) / k, k)
         lower = sums_of_squares(D, steps) < costs * (1 - 1e-13)
         if not lower.any():
             break
@@ -82,20 +89,33 @@ class CenterwO(DistanceRule):
     memory beyond X. Ties go to the lowest index. The cost of its decision is the radius of that
     ball, the bound one that no ball around n - f of the vectors can go below.
 
+    `candidates` limits the centres to so many vectors, drawn with `rng` after all have submitted: O(m n d) time, for
+    thousands of workers. λ holds as long as one candidate is honest, which fails with probability (f/n)^m at most.
+
     >>> CenterwO(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
     """
 
     f: int
+    candidates: int | None = None
     formula = "mean of the n-f nearest to argmin_i max |x - x_i|"
     promise = "λ = (3f-1)/(n-f)"
     time = "n² d"
     why = "outside the tightest ball of n - f"
 
+    @property
+    def random(self) -> bool:  # type: ignore[override]
+        return self.candidates is not None
+
+    def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray | None:
+        return drawn(len(rows), self.candidates, rng)
+
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
         k = D.shape[1] - self.f
         radius = radii(D, k)
         j = int(radius.argmin())
+        if len(D) < D.shape[1]:  # of some candidates only
+            return Choice(even(nearest(D, j, k), D.shape[1]), float(np.sqrt(radius[j])), power=1)
         bound = np.partition(radius, k - 1)[k - 1] / 4  # k points have a k-th neighbour within twice the optimum
         return Choice(even(nearest(D, j, k), D.shape[1]), np.sqrt(radius[j]), np.sqrt(bound), power=1)
 
@@ -113,22 +133,56 @@ class MeanwO(DistanceRule):
     O(n² d) time, O(n²) memory beyond X. Ties go to the lowest index. The cost of its decision is the
     sum of squares of the kept vectors around their mean, the bound a lower bound on that of any n - f.
 
+    `refine` starts concentration steps (the n - f nearest to the mean of the last n - f, while that lowers their sum of
+    squares) from so many of the best centres and takes the best set; all that is proved of MeanwO is kept.
+    `candidates` limits the centres to so many vectors, drawn with `rng` after all have submitted: O(m n d) time,
+    for thousands of workers. With m candidates κ ≤ (1 + √3)² f/(n-2f) fails with probability (1 - (1 - f/n)/2)^m at
+    most; the decision's cost is then the sum of squared distances to the centre.
+
     >>> MeanwO(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
     """
 
     f: int
+    refine: int = 0
+    candidates: int | None = None
     formula = "mean of the n-f nearest to argmin_i Σ |x - x_i|²"
     promise = "κ ≤ 5.83 f/(n-2f)"
     time = "n² d"
     why = "not among the n - f of least squared distance"
 
+    def __post_init__(self) -> None:
+        check(self)
+        if self.refine and self.candidates:
+            raise BadInput(f"{self!r} cannot do both: refining needs the distances between all vectors; choose one.")
+
+    @property
+    def random(self) -> bool:  # type: ignore[override]
+        return self.candidates is not None
+
+    def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray | None:
+        return drawn(len(rows), self.candidates, rng)
+
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
-        k = D.shape[1] - self.f
+        n = D.shape[1]
+        k = n - self.f
         score = scores(D, k)
-        K = nearest(D, int(score.argmin()), k)
+        if len(D) < n:  # of some candidates only: their scores are all that is known
+            return Choice(even(nearest(D, int(score.argmin()), k), n), float(score.min()))
         bound = np.sort(score)[:k].sum() / (2 * k)
-        return Choice(even(K, D.shape[1]), D[np.ix_(K, K)].sum() / (2 * k), bound)
+        starts = np.argsort(score, kind="stable")[: max(1, self.refine)]
+        masks, costs = neighbourhoods(D[starts], k), np.zeros(1)
+        if self.refine:
+            masks, costs = concentrated(D, masks)
+        K = np.flatnonzero(masks[int(costs.argmin())])
+        return Choice(even(K, n), D[np.ix_(K, K)].sum() / (2 * k), bound)
+
+
+def drawn(n: int, candidates: int | None, rng: Rng | None) -> np.ndarray | None:
+    """Positions of so many candidate centres, drawn after all have submitted; None for all."""
+    if candidates is None or rng is None or candidates >= n:
+        return None
+    return np.sort(rng.choice(n, candidates, replace=False))
 
 
 def outside(cluster: np.ndarray, n: int) -> Weights:

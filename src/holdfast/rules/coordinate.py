@@ -79,3 +79,43 @@ class CWTM(CoordinateRule):
 
     def used(self, block: np.ndarray) -> np.ndarray:
         return used_between(block, self.f, len(block) - self.f)
+
+
+@value
+class MeaMed(CoordinateRule):
+    r"""Mean around median: of each coordinate, the mean of the n - f values nearest to the median (Xie et al. 2018).
+
+    .. math:: F(X)_k = \tfrac{1}{n-f} \sum_{i \in N_k} x_{ik}, \quad N_k \text{ the } n - f \text{ nearest to it}
+
+    The median is that of CWM. The values nearest to it stand side by side in order, so one sort is enough. Of two
+    values at the same distance the lower is taken. O(n log n) a coordinate, on all cores.
+
+    >>> MeaMed(f=1)(np.array([[0.0], [1.0], [3.0], [90.0]]))
+    array([1.33333333])
+    """
+
+    f: int
+    formula = "mean of each coordinate's n-f values nearest to its median"
+    promise = "none known here"
+    time = "n log n · d"
+    why = "among the f farthest from the median in every coordinate"
+
+    def _first(self, values: np.ndarray) -> np.ndarray:
+        """Where the n - f nearest to the median begin, in each row of ordered values."""
+        n = values.shape[1]
+        low, high = (n - 1) // 2, n // 2
+        middle = (values[:, low] / 2 + values[:, high] / 2)[:, None]
+        below, above = middle - values[:, : self.f], values[:, n - self.f :] - middle
+        return (below > above).sum(axis=1)  # each step up exchanges the lowest for the next above, while it is nearer
+
+    def columns(self, block: np.ndarray) -> np.ndarray:
+        values = ranked(block)
+        k = len(block) - self.f
+        near = np.take_along_axis(values, self._first(values)[:, None] + np.arange(k), axis=1)
+        return np.einsum("ij,j->i", near, np.full(k, 1 / k, values.dtype))
+
+    def used(self, block: np.ndarray) -> np.ndarray:
+        order = np.argsort(block.T, axis=1, kind="stable")
+        first = self._first(np.take_along_axis(block.T, order, axis=1))
+        near = np.take_along_axis(order, first[:, None] + np.arange(len(block) - self.f), axis=1)
+        return np.bincount(near.ravel(), minlength=len(block)) / block.shape[1]

@@ -42,7 +42,7 @@ def _round(
 ) -> Decision:
     rows = np.flatnonzero(sound)
     dropped = {i: given.malformed.get(i, "not finite") for i in map(int, np.flatnonzero(~sound))}
-    rule = _settle(asked, len(rows), dropped)
+    rule = settled(asked, len(rows), dropped)
     points, D, scale = _mixed(rule, Points.rows(given, rows, start), rng)
     last = rule.stages()[-1]
     weights = np.zeros(given.n)
@@ -68,7 +68,7 @@ def _round(
         mixed=points.mix is not None or len(D) != len(rows),
         cost=None if cost is None else float(cost),
         bound=None if bound is None else float(bound),
-        note=_note(rule, asked, dropped, rows),
+        note=told(rule, asked, dropped, rows),
     )
 
 
@@ -105,7 +105,7 @@ def _mixed(rule: Any, points: Points, rng: Rng | None) -> tuple[Points, np.ndarr
     return points, D, scale
 
 
-def _settle(rule: Any, present: int, dropped: dict[int, str]) -> Any:
+def settled(rule: Any, present: int, dropped: dict[int, str]) -> Any:
     """The rule itself while enough vectors are left; else with f lowered by as little as it takes."""
     for by in range(len(dropped) + 1):
         settled = rule.lowered(by)
@@ -126,7 +126,7 @@ def _were(n: int) -> str:
     return "was" if n == 1 else "were"
 
 
-def _note(rule: Any, asked: Any, dropped: dict[int, str], rows: np.ndarray) -> str:
+def told(rule: Any, asked: Any, dropped: dict[int, str], rows: np.ndarray) -> str:
     """What is worth a line in the log and in the decision's table."""
     if dropped:
         log.info("%r dropped %s", asked, "; ".join(f"{i}: {why}" for i, why in dropped.items()))

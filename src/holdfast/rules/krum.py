@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast.errors import BadInput
-from holdfast.rules.base import DistanceRule, Distances, Rng, Weights, value
+from holdfast.rules.base import DistanceRule, Distances, Mixing, Rng, Stage, Weights, value
 from holdfast.rules.clustering import even
+from holdfast.rules.coordinate import MeaMed
 
 FORMS = ("n-f-2", "n-f-1")
 
@@ -89,3 +90,50 @@ class MultiKrum(_Krum):
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         return self._best(D, self.m or D.shape[1] - self.f)
+
+
+@value
+class Selection(Mixing):
+    """The first half of Bulyan: the n - 2f vectors that Krum picks one after the other, each without those before."""
+
+    f: int
+
+    def size(self, n: int) -> int:
+        return n - 2 * self.f
+
+    def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
+        n = len(D)
+        pool = np.arange(n)
+        M = np.zeros((self.size(n), n))
+        for row in M:
+            others = max(1, len(pool) - self.f - 2)
+            best = int(krum_scores(D[np.ix_(pool, pool)], others, squared=True).argmin())
+            row[pool[best]] = 1.0
+            pool = np.delete(pool, best)
+        return M
+
+
+@value
+class Bulyan(Stage):
+    r"""Krum's picks, then in each coordinate the mean of those nearest to their median (El Mhamdi et al. 2018).
+
+    n - 2f vectors are picked by Krum one after the other, each time among those that are left, with
+    :math:`\max(1, m - f - 2)` neighbours in a pool of m; of each coordinate of these, the n - 4f values nearest to
+    their median are averaged. Needs n ≥ 4f + 3. Some libraries pick all at once by one round of scores, which is
+    another rule. O(n² d + n³) time. Ties go to the lowest index.
+
+    >>> Bulyan(f=1)(np.array([[0.0], [1.0], [1.5], [2.0], [3.0], [4.0], [90.0]]))
+    array([1.5])
+    """
+
+    f: int
+    formula = "n-2f Krum picks, then each coordinate's n-4f values nearest to the median"
+    promise = "none known here"
+    time = "n² d + n³"
+    why = "not picked, or trimmed in every coordinate"
+
+    def least(self) -> int:
+        return 4 * self.f + 3
+
+    def stages(self) -> tuple[Stage, ...]:
+        return (Selection(self.f), MeaMed(2 * self.f))

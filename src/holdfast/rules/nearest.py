@@ -8,6 +8,7 @@ import numpy as np
 
 from holdfast.errors import BadInput
 from holdfast.rules.base import DistanceRule, Distances, Rng, Stage, Weights, value
+from holdfast.rules.clipping import pulled
 from holdfast.rules.clustering import even, nearest
 
 
@@ -17,9 +18,9 @@ class Medoid(DistanceRule):
 
     .. math:: F(X) = x_j, \quad j \in \arg\min_i \sum_k \lVert x_i - x_k \rVert
 
-    The geometric median among the vectors themselves; needs no f. A vector whose distance overflows counts
-    more than any sum of others, so a liar at 1e300 cannot make all sums equal. Krum as some libraries write it,
-    without f, is this with squared distances. O(n² d) time. Ties go to the lowest index.
+    The geometric median among the vectors themselves; needs no f. Vectors beyond 1e8 radii count from there, along
+    their ray, so that a liar at 1e300 cannot make all sums equal. Krum as some libraries write it, without f, is
+    this with squared distances. O(n² d) time. Ties go to the lowest index.
 
     >>> Medoid()(np.array([[0.0], [1.0], [1.5], [90.0]]))
     array([1.])
@@ -28,12 +29,14 @@ class Medoid(DistanceRule):
     formula = "x_j, j = argmin_i Σ |x_i - x_k| over all k"
     promise = "none known here; in the hull of the honest for f < n/2 up to their spread"
     time = "n² d"
+    precise = True
     why = "its sum of distances is not the least"
 
+    def stages(self) -> tuple[Stage, ...]:
+        return pulled(self, "medoid")  # next to a far vector's distance the others' differences would be lost
+
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
-        beyond = np.isinf(D)
-        total = np.sqrt(np.where(beyond, 0.0, D)).sum(axis=1)
-        return even(np.lexsort((total, beyond.sum(axis=1)))[:1], len(D))
+        return even(np.sqrt(D).sum(axis=1).argmin(keepdims=True), len(D))
 
 
 @value

@@ -93,9 +93,9 @@ class SMEA(DistanceRule):
     .. math:: F(X) = \bar{x}_S, \quad S \in \arg\min_{|S| = n-f} \lambda_{max}(M_S)
 
     (f, ξ)-robust averaging for ξ = 4f/(n-2f), exactly. By branch and bound: the scatter of a set only grows with its
-    points, so a few that are too scattered rule out all sets that hold them. After `cap` nodes it refuses and says how
-    many subsets there are. Eigenvalues are exact; ByzFL takes one step of the power method from a random start, whose
-    answer changes from call to call. The decision's cost is the eigenvalue.
+    points, so a few that are too scattered rule out all sets that hold them. After `cap` nodes (fewer where n is beyond
+    30) it refuses and says how many subsets there are. Eigenvalues are exact; ByzFL takes one step of the power method
+    from a random start, whose answer changes from call to call. The decision's cost is the eigenvalue.
 
     >>> SMEA(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
@@ -115,11 +115,12 @@ class SMEA(DistanceRule):
         tops = largest(D, starts)
         best, least = starts[int(tops.argmin())], float(tops.min())
         order = np.argsort(-(best @ np.minimum(D, 1e300)), kind="stable")  # far ones first: they rule out most
-        tie = itertools.count()
+        tie, opened = itertools.count(), 0
         heap = [(0.0, next(tie), np.zeros(n, bool), 0)]  # bound, order, kept, how many are decided
         while heap and heap[0][0] < least * (1 - 1e-12):
-            if next(tie) > self.cap:
+            if opened * max(1.0, (n / 30) ** 3) > self.cap:  # eigenvalues cost n³
                 _refuse(self, n, self.f)
+            opened += min(64, len(heap))
             batch = [heapq.heappop(heap) for _ in range(min(64, len(heap)))]
             made = [child for node in batch for child in self._children(node, order, h)]
             if not made:

@@ -1,0 +1,142 @@
+"""1-center clustering with outliers, solved to the optimum by branch and bound on minimum enclosing balls.
+
+A node has removed some points and must keep others. The ball around all that is not removed rests on a few points:
+unless one of them goes, the ball stays as it is, so a node's children are "the first of them goes", "the first stays
+and the second goes", and so on. The ball around the points that must stay bounds a node from below. Balls of many nodes
+are computed at once, by steps of Frank and Wolfe on the weights whose point is the centre; each comes with the least
+radius that is proved and the one that is attained.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from holdfast.rules.base import DistanceRule, Distances, Rng, value
+from holdfast.rules.clustering import even, finite, neighbourhoods
+from holdfast.rules.decision import Choice
+
+BATCH, TIGHT, STEPS = 64, 1e-9, 400  # nodes at once; relative gap of a ball; most steps towards one
+
+
+@value
+class CenterExact(DistanceRule):
+    r"""Mean of the n - f vectors in the smallest ball that holds so many: CenterwO without the approximation.
+
+    .. math:: F(X) = \bar{x}_S, \quad S \in \arg\min_{|S| = n - f} \min_c \max_{x \in S} \lVert x - c \rVert
+
+    Strongly NP-hard (Shenmaier 2013) and, on the vectors of distributed learning, harder than MeanExact. After `cap`
+    nodes the best set found so far is taken, which is at least as good as CenterwO's; the decision's cost and bound,
+    both radii, say how far from the optimum it can be at most. O(n² d) time beyond the search. Where several sets fit
+    into the smallest ball, the nearest to its centre are taken.
+
+    >>> CenterExact(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
+    array([1.])
+    """
+
+    f: int
+    cap: int = 2_000
+    precise = True
+    formula = "mean of the n-f vectors in the smallest ball"
+    promise = "none known here"
+    time = "n² d + search"
+    why = "outside the smallest ball of n - f"
+
+    def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
+        members, radius, bound = search(finite(D), self.f, self.cap)
+        return Choice(even(members, len(D)), math.sqrt(radius), math.sqrt(min(bound, radius)), power=1)
+
+
+def balls(D: Distances, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The smallest ball around each set: its centre's weights, squared distances to it, attained and proved radius²."""
+    many = np.arange(len(masks))
+    far = np.where(masks, np.where(masks[:, :, None] & masks[:, None, :], D, -1.0).max(axis=2), -1.0).argmax(axis=1)
+    other = np.where(masks, D[far], -1.0).argmax(axis=1)
+    a = np.zeros(masks.shape)
+    a[many, far] += 0.5
+    a[many, other] += 0.5
+    for step in range(STEPS):
+        Da = a @ D
+        half = 0.5 * np.einsum("bi,bi->b", a, Da)  # of the weighted points around their centre: the proved radius²
+        apart = Da - half[:, None]
+        worst = np.where(masks, apart, -np.inf).argmax(axis=1)
+        least = np.where(a > 0, apart, np.inf).argmin(axis=1)
+        up, down = apart[many, worst] - half, half - apart[many, least]
+        if step == STEPS - 1 or (up <= TIGHT * np.maximum(half, 1e-300)).all():
+            break
+        towards = up >= down
+        pick = np.where(towards, worst, least)
+        d = apart[many, pick]
+        room = np.where(towards, 1.0, a[many, pick] / np.maximum(1 - a[many, pick], 1e-300))
+        wish = np.where(towards, up, down) / np.maximum(2 * np.where(towards, d, np.maximum(d, 1e-300)), 1e-300)
+        size = np.where(up > TIGHT * np.maximum(half, 1e-300), np.minimum(room, wish), 0.0)
+        size = np.where(towards, size, -size)
+        a *= (1 - size)[:, None]
+        a[many, pick] += size
+        a[(a < 1e-15)] = 0.0
+    return a, apart, apart[many, worst], half
+
+
+def search(D: Distances, f: int, cap: int) -> tuple[np.ndarray, float, float]:
+    """The best n - f points, the squared radius of their ball, and a lower bound on that of any n - f points."""
+    n, h = len(D), len(D) - f
+    best, radius = _start(D, h)
+    removed, kept = np.zeros((1, n), bool), np.zeros((1, n), bool)
+    bound, opened, closed = np.zeros(1), 0, radius
+    while len(bound) and opened < cap:
+        first = np.argsort(bound, kind="stable")[:BATCH]
+        rest = np.setdiff1d(np.arange(len(bound)), first)
+        opened += len(first)
+        gone, stay, low = removed[first], kept[first], bound[first]
+        removed, kept, bound = removed[rest], kept[rest], bound[rest]
+        a, apart, _, proved = balls(D, ~gone)
+        closed = min(closed, float(np.maximum(proved, low).min()))  # of sets that keep all on which the ball rests
+        members = neighbourhoods(np.where(gone, np.inf, apart), h)
+        _, _, inner, _ = balls(D, members)
+        if inner.min() < radius * (1 - TIGHT):
+            best, radius = members[int(inner.argmin())], float(inner.min())
+        made = [child for i in range(len(low)) for child in _children(gone[i], stay[i], a[i], f, low[i])]
+        if made:
+            new_gone, new_stay = np.array([m[0] for m in made]), np.array([m[1] for m in made])
+            low = np.array([m[2] for m in made])
+            several = new_stay.sum(axis=1) > 1
+            if several.any():
+                low[several] = np.maximum(low[several], balls(D, new_stay[several])[3])
+            removed, kept = np.vstack([removed, new_gone]), np.vstack([kept, new_stay])
+            bound = np.append(bound, low)
+        alive = bound < radius * (1 - 10 * TIGHT)
+        removed, kept, bound = removed[alive], kept[alive], bound[alive]
+    return np.flatnonzero(best), radius, float(bound.min(initial=min(radius * (1 - 10 * TIGHT), closed)))
+
+
+def _children(
+    gone: np.ndarray, stay: np.ndarray, a: np.ndarray, f: int, low: float
+) -> list[tuple[np.ndarray, np.ndarray, float]]:
+    """One of the points on which the ball rests goes, and those before it stay."""
+    if gone.sum() == f:
+        return []
+    out, before = [], stay.copy()
+    for i in np.argsort(-a, kind="stable")[: int((a > 0).sum())]:
+        if not stay[i]:
+            without = gone.copy()
+            without[i] = True
+            out.append((without, before.copy(), low))
+            before[i] = True
+    return out
+
+
+def _start(D: Distances, h: int) -> tuple[np.ndarray, float]:
+    """A good set to begin with: each point's neighbourhood, then the nearest to its ball's centre, while that helps."""
+    masks = np.unique(neighbourhoods(D, h), axis=0)
+    _, apart, radii, _ = balls(D, masks)
+    for _ in range(20):
+        steps = neighbourhoods(apart, h)
+        _, moved, smaller, _ = balls(D, steps)
+        better = smaller < radii * (1 - TIGHT)
+        if not better.any():
+            break
+        masks, apart = np.where(better[:, None], steps, masks), np.where(better[:, None], moved, apart)
+        radii = np.where(better, smaller, radii)
+    i = int(radii.argmin())
+    return masks[i], float(radii[i])

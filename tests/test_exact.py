@@ -1,0 +1,205 @@
+"""Rules that find the best subset, against all subsets; and rules that trade the optimum for time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from holdfast import (
+    CWTM,
+    MDA,
+    SMEA,
+    BadInput,
+    CenterExact,
+    CenterwO,
+    MeanExact,
+    MeanwO,
+    MoNNA,
+    NearestTo,
+    StreamCenterwO,
+    parse,
+)
+from tests import laws
+from tests.clouds import attacked, gaussian, heterogeneous, ties
+from tests.oracles import kept, optimum, oracle
+
+
+def instances(count: int, most: int = 12) -> list[tuple[int, np.ndarray, int]]:
+    """Small clouds, a third of them with ties and duplicates, with every f that n allows."""
+    out = []
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(2, most + 1))
+        f, d = int(rng.integers(0, (n + 1) // 2)), int(rng.integers(1, 4))
+        kind = seed % 6
+        X = ties(rng, n, d).astype(float) if kind < 2 else gaussian(rng, n, d) if kind < 4 else heterogeneous(rng, n, d)
+        if kind == 5:
+            X = attacked(rng, n, f, d, "far", 10.0 ** rng.integers(0, 6))[0] if f else X
+        if kind == 3:
+            X[rng.integers(0, n, n // 2)] = X[0]
+        out.append((seed, X, f))
+    return out
+
+
+def brute(X: np.ndarray, f: int, measure: Callable[[np.ndarray], float]) -> float:
+    return min(measure(X[list(S)]) for S in itertools.combinations(range(len(X)), len(X) - f))
+
+
+def spread(Y: np.ndarray) -> float:
+    return float(((Y - Y.mean(axis=0)) ** 2).sum())
+
+
+def diameter(Y: np.ndarray) -> float:
+    return float(np.sqrt(((Y[:, None] - Y) ** 2).sum(axis=2).max()))
+
+
+def variance(Y: np.ndarray) -> float:
+    Z = Y - Y.mean(axis=0)
+    return float(np.linalg.norm(Z, 2) ** 2 / len(Y))
+
+
+@pytest.mark.parametrize(("rule", "measure"), [(MeanExact, spread), (MDA, diameter), (SMEA, variance)])
+def test_equals_all_subsets_on_500_instances(rule: Any, measure: Callable[[np.ndarray], float]) -> None:
+    for seed, X, f in instances(500):
+        decision = rule(f).decide(X)
+        best, size = brute(X, f, measure), float(np.abs(X).max()) + 1e-9
+        assert len(decision.kept) == len(X) - f, seed
+        assert measure(X[list(decision.kept)]) <= best * (1 + 1e-9) + 1e-9 * size**2, seed
+        assert decision.cost == pytest.approx(best, rel=1e-7, abs=1e-7 * size), seed
+        assert decision.bound == pytest.approx(best, rel=1e-7, abs=1e-7 * size), seed
+
+
+def test_the_smallest_ball_equals_all_circumballs_on_500_instances() -> None:
+    for seed, X, f in instances(500, most=9):
+        decision: Any = CenterExact(f).decide(X)
+        best, size = float(optimum(CenterwO(f), X)), float(np.abs(X).max()) + 1e-9
+        assert len(decision.kept) == len(X) - f, seed
+        assert decision.cost == pytest.approx(best, rel=1e-4, abs=1e-6 * size), seed
+        assert decision.bound is not None
+        assert decision.bound <= best * (1 + 1e-7) + 1e-9, seed
+
+
+def test_a_cap_leaves_a_gap_that_is_told() -> None:
+    X = gaussian(np.random.default_rng(0), 40, 2)
+    pairs: list[Any] = [(MeanExact(16, cap=1), MeanwO(16)), (CenterExact(16, cap=1), CenterwO(16))]
+    for rule, plain in pairs:
+        few: Any = rule.decide(X)
+        many: Any = type(rule)(16).decide(X)
+        begin: Any = plain.decide(X)
+        assert few.bound < few.cost
+        assert few.bound <= many.bound <= many.cost <= few.cost + 1e-12
+        assert few.cost <= begin.cost + 1e-12
+
+
+def test_too_many_subsets_are_refused_in_a_sentence() -> None:
+    X = gaussian(np.random.default_rng(0), 35, 3)
+    with pytest.raises(BadInput, match="2,319,959,400 subsets"):
+        SMEA(14, cap=50)(X)
+    with pytest.raises(BadInput, match="subsets"):
+        MDA(14, cap=1)(X)
+
+
+@pytest.mark.parametrize("kind", ["far", "copies", "sneak", "siege", "alie", "empire"])
+def test_the_optimum_under_attack(kind: str) -> None:
+    """The size of the paper's experiments, at a smaller dimension: proven optimal, within the cap."""
+    X, honest = attacked(np.random.default_rng(0), 35, 14, 2000, kind)
+    decision: Any = MeanExact(14).decide(X.astype(np.float32))
+    plain: Any = MeanwO(14).decide(X)
+    assert decision.bound == pytest.approx(decision.cost)
+    assert decision.cost <= plain.cost * (1 + 1e-6)
+    assert decision.cost <= spread(X[honest]) * (1 + 1e-6)
+
+
+def test_refining_keeps_what_is_proved_and_lowers_the_cost() -> None:
+    for seed, X, f in instances(120):
+        plain: Any = MeanwO(f).decide(X)
+        better: Any = MeanwO(f, refine=4).decide(X)
+        slack = 1e-9 * float(np.abs(X).max()) ** 2
+        assert better.cost <= plain.cost + slack, seed
+        assert better.cost <= 2 * better.bound + slack, seed
+    with pytest.raises(BadInput, match="choose one"):
+        MeanwO(1, refine=2, candidates=3)
+
+
+@pytest.mark.parametrize("kind", ["far", "copies", "alie"])
+def test_some_candidates_do_as_well_as_all(kind: str) -> None:
+    X, honest = attacked(np.random.default_rng(0), 300, 60, 400, kind)
+    pairs: list[Any] = [(MeanwO(60), MeanwO(60, candidates=64)), (CenterwO(60), CenterwO(60, candidates=64))]
+    for rule, few in pairs:
+        with pytest.raises(BadInput, match="pass rng="):
+            few(X)
+        whole, some = rule.decide(X), few.decide(X, rng=np.random.default_rng(1))
+        lies = [sum(not honest[i] for i in decision.kept) for decision in (whole, some)]
+        assert lies[1] <= lies[0]
+        assert spread(X[list(some.kept)]) <= 1.01 * spread(X[list(whole.kept)])
+        again = few.decide(X, rng=np.random.default_rng(1))
+        assert again.kept == some.kept
+        assert parse(repr(few)) == few
+    assert MeanwO(2, candidates=64).decide(X[:9], rng=np.random.default_rng(0)).kept == MeanwO(2).decide(X[:9]).kept
+
+
+def test_nearest_to_a_trimmed_mean_approximates_as_proved() -> None:
+    for seed, X, f in instances(150, most=9):
+        n = len(X)
+        found = spread(X[list(NearestTo(CWTM(f)).decide(X).kept)])
+        assert found <= (n - f) / (n - 2 * f) * brute(X, f, spread) * (1 + 1e-9) + 1e-12, seed
+    with pytest.raises(BadInput, match="coordinate rule with an f"):
+        NearestTo(MeanwO(1))
+
+
+def test_a_pivot_keeps_its_name() -> None:
+    X = gaussian(np.random.default_rng(0), 9, 3)
+    X[2] = np.nan
+    assert laws.close(MoNNA(2, pivot=5)(X), oracle(MoNNA(2, pivot=4), np.delete(X, 2, axis=0)))
+    for pivot in (2, 9):
+        with pytest.raises(BadInput, match="choose a pivot"):
+            MoNNA(2, pivot=pivot)(X)
+
+
+def test_a_stream_is_read_once_and_answers_as_its_definition() -> None:
+    for seed, X, f in instances(120, most=9):
+        reads: list[int] = []
+
+        def passing(X: np.ndarray = X, reads: list[int] = reads) -> Any:
+            for i, row in enumerate(X):
+                reads.append(i)
+                yield row.copy()
+
+        decision: Any = StreamCenterwO(f).decide(passing())
+        assert reads == list(range(len(X)))
+        assert decision.kept == kept(StreamCenterwO(f), X), seed
+        assert laws.close(decision.value, oracle(StreamCenterwO(f), X), size=float(np.abs(X).max()) + 1e-9)
+        assert decision.cost is not None
+        assert decision.cost <= 4 * float(optimum(CenterwO(f), X)) * (1 + 1e-9) + 1e-12, seed
+
+
+def test_a_stream_copes_with_liars() -> None:
+    rng = np.random.default_rng(0)
+    model = {"w": np.zeros((2, 3), np.float32), "seen": np.int64(0)}
+    honest: list[Any] = [{"w": rng.standard_normal((2, 3)).astype(np.float32), "seen": np.int64(7)} for _ in range(9)]
+    liars: list[Any] = [None, {"w": np.full((2, 3), np.nan, np.float32), "seen": 1}, {"w": np.zeros(3)}, "x"]
+    huge = {"w": np.full((2, 3), 3e38, np.float32), "seen": np.int64(10**9)}
+    stream = StreamCenterwO(3).open(like=model)
+    for update in [liars[0], huge, *honest[:4], liars[1], *honest[4:], liars[2], huge, liars[3]]:
+        stream.add(update)
+    decision = stream.result()
+    assert sorted(decision.dropped) == [0, 6, 12, 14]
+    assert {1, 13} <= set(decision.left_out)
+    assert decision.value["w"].shape == (2, 3)
+    assert decision.value["w"].dtype == np.float32
+    assert decision.value["seen"] == 7
+    assert np.abs(decision.value["w"]).max() < 3
+    short = StreamCenterwO(2).decide([honest[0]["w"], honest[1]["w"], honest[2]["w"] * np.nan, honest[3]["w"]])
+    assert short.rule == StreamCenterwO(1)
+    with pytest.raises(BadInput, match="at least 5 vectors"):
+        StreamCenterwO(2)([honest[0]["w"]])
+    calls: list[dict[str, Any]] = [{"start": 1}, {"measure": bool}]
+    for call in calls:
+        with pytest.raises(BadInput, match="neither"):
+            StreamCenterwO(2).decide([], **call)
+    with pytest.raises(BadInput, match="put it last"):
+        StreamCenterwO(2) >> MeanwO(2)
