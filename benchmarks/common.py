@@ -15,13 +15,12 @@ from typing import Any
 
 Work = Callable[[], object]
 Row = dict[str, Any]
-REST = 0.05  # OpenBLAS spins for 2^26 cycles after a product, OpenMP for some milliseconds: on the other side's time
+REST, BRIEF = 0.04, 0.3  # seconds
 UNUSED = ("torchvision", "torchvision.datasets", "torchvision.transforms", "seaborn", "matplotlib", "matplotlib.pyplot")
 
 
 def seconds(work: Work) -> float:
-    """How long one call takes, once the threads that the last one left spinning have gone to sleep."""
-    time.sleep(REST)
+    """How long one call takes."""
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
@@ -29,9 +28,21 @@ def seconds(work: Work) -> float:
 
 def interleaved(first: Work, second: Work, rounds: int) -> tuple[float, float]:
     """The best time of each over so many rounds, taken in turn, so that both meet the same noise."""
-    first(), second()  # warm up
-    pairs = [(seconds(first), seconds(second)) for _ in range(rounds)]
+    brief = max(seconds(first), seconds(second)) < BRIEF
+    pairs = [(settled(first, brief), settled(second, brief)) for _ in range(rounds)]
     return min(a for a, _ in pairs), min(b for _, b in pairs)
+
+
+def settled(work: Work, brief: bool) -> float:
+    """The time of a call that finds the machine as its own last call left it.
+
+    OpenBLAS spins for 2^26 cycles after a product and OpenMP for some milliseconds, on the other side's time: rest
+    until they sleep; then, where calls are brief, an untimed call warms caches and threads.
+    """
+    time.sleep(REST)
+    if brief:
+        work()
+    return seconds(work)
 
 
 def result(value: float | None, bar: float, least: bool, /, **what: Any) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -207,6 +208,22 @@ def test_an_error_is_one_line(line: str, said: str, tmp_path: Path) -> None:
     assert said in error
     assert len(error.strip().splitlines()) == 1
     assert error.startswith("holdfast: ")
+
+
+def test_compare_tells_cost_kept_and_how_answers_move(demo: Path) -> None:
+    out = run(f"holdfast compare {_workers(demo)} --f 4 --plot demo/c.png", demo)
+    lines = {line.split()[0]: line for line in out.splitlines() if line}
+    assert "the optimum is proven" in out
+    assert "1.0000" in lines["MeanExact(f=4)"]
+    liars = json.loads(run(f"holdfast aggregate 'MeanwO(f=4)' {_workers(demo)} --json", demo))
+    for name in [*liars["left_out"], *liars["dropped"]]:
+        assert name in lines["MeanwO(f=4)"]
+    moves = [float(word) for word in re.findall(r"\d: (\S+)", out.splitlines()[-2])]
+    assert moves[0] == 0
+    assert moves[1] < moves[2] == pytest.approx(moves[3], rel=0.1), "two liars are left; then it rests"
+    assert (demo / "demo" / "c.png").read_bytes()[:4] == b"\x89PNG"
+    assert "at least" in run(f"holdfast compare {_workers(demo)} --f 40", demo, code=2)
+    assert "the formats" in run(f"holdfast compare {_workers(demo)} --f 4 --plot c.txt", demo, code=2)
 
 
 def test_hostile_names_do_no_harm(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ Blocks of columns are multiplied in the input's precision and summed in float64,
 with Y the points minus a pivot. Rounding is certified: :math:`|\hat D - D| \le \gamma (a_i + a_j)^2`
 with :math:`a_i` the length of point i seen from the pivot and :math:`\gamma` from the dot products'
 length. The first pivot is the origin, which costs nothing and serves updates well. Pairs whose
-certificate exceeds a thousandth (in float64 1e-8) of their distance (a common offset, identical attackers,
+certificate exceeds a hundredth (in float64 1e-8) of their distance (a common offset, identical attackers,
 a cluster far out) are measured again around a pivot of their own, so that nobody can hide in the rounding of others.
 """
 
@@ -19,9 +19,10 @@ from dataclasses import replace
 import numpy as np
 
 from holdfast.points import Points
-from holdfast.updates import BLOCK, spans
+from holdfast.updates import spans
 
-TRUST = {False: 1e-3, True: 1e-8}  # part of a distance up to which its certificate may go: float32, float64
+BLOCK = 8192  # the longest dot product in the input's precision
+TRUST = {False: 1e-2, True: 1e-8}  # part of a distance up to which its certificate may go: float32, float64
 NATIVE, DIRECT = 2, 5  # levels in the input's precision; the level at which every row is its own pivot
 RANGE = {"f4": (2.0**-60, 2.0**100), "f8": (2.0**-200, 2.0**200)}  # of squares that leave room for sums and powers
 

@@ -21,7 +21,7 @@ from holdfast.structure import build, common, differs, flatten
 
 Rows = np.ndarray
 Measured = Callable[[str], bool]
-BLOCK = 2048  # columns that are worked on together
+UNIT = 512  # columns are read in multiples of it
 HELD, VIEWED = 1 << 18, 1 << 22  # numbers read at once where they are copied (the cache), and where not
 
 
@@ -64,14 +64,14 @@ class Leaf:
         return np.dtype({"f4": np.float32, "f8": np.float64, "i": np.int64}[self.kind])
 
     def spans(self, rows: int) -> Iterator[tuple[int, int]]:
-        """The columns in pieces of whole blocks, as many as may be read at once for so many rows."""
+        """The columns in pieces, as many as may be read at once for so many rows."""
         view = isinstance(self.data, np.ndarray) and self.data.dtype == self.computed
-        return spans(self.size, max(1, (VIEWED if view else HELD) // max(1, rows) // BLOCK) * BLOCK)
+        return spans(self.size, max(1, (VIEWED if view else HELD) // max(1, rows) // UNIT) * UNIT)
 
     def same(self, i: int, j: int) -> bool:
         """Whether two rows are equal to the bit; stops at the first difference."""
-        pieces = spans(self.size, HELD // 4)
-        return all(np.array_equal(self._row(i, s, e), self._row(j, s, e)) for s, e in pieces)
+        pieces = spans(self.size, HELD)
+        return all((self._row(i, s, e) == self._row(j, s, e)).all() for s, e in pieces)
 
     def _row(self, i: int, s: int, e: int) -> np.ndarray:
         if i >= len(self.data):

@@ -8,6 +8,7 @@ import typer
 
 import holdfast
 from holdfast.cli.aggregate import aggregate
+from holdfast.cli.compare import compare
 from holdfast.cli.demo import demo
 from holdfast.cli.example import EXAMPLES
 from holdfast.cli.picture import picture
@@ -35,5 +36,5 @@ def _options(
     """Byzantine-resilient aggregation: a vector close to the honest mean, while up to f workers lie."""
 
 
-for command in (rules, aggregate, demo, picture):
+for command in (rules, aggregate, compare, demo, picture):
     app.command(epilog=f"Example:  {EXAMPLES[command.__name__]}")(command)

@@ -1,0 +1,68 @@
+"""holdfast compare: many rules on the same files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.cli.example import example
+from holdfast.cli.files import load, load_all
+from holdfast.errors import BadInput
+from holdfast.report.compare import Comparison, draw
+from holdfast.report.compare import compare as compared
+from holdfast.spec import parse
+from holdfast.structure import majority
+
+RULES = "Average; MeanwO({f}); CenterwO({f}); MeanExact({f}); CWTM({f}); GeometricMedian; NNM({f}) >> CWTM({f})"
+
+
+@example("holdfast compare demo/worker-*.npz --f 4 --plot demo/compare.svg")
+def compare(
+    files: Annotated[list[Path], typer.Argument(help="One file per worker, or one file with a row per worker.")],
+    f: Annotated[int, typer.Option(min=0, help="How many may lie; also the f of the optimum.")],
+    rules: Annotated[str, typer.Option(help="Rules, separated by semicolons.")] = "",
+    like: Annotated[Path | None, typer.Option(help="An update of the right structure; else the majority's.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="For rules that draw at random.")] = 0,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the answers and how they move with f: svg, png or pdf.")
+    ] = None,
+) -> None:
+    """Compare rules on the same updates: cost against the optimum, who is kept, how far apart the answers are.
+
+    FILES is one file per worker, or one file with a row per worker. Who does not know f reads the last line: the answer
+    moves while liars leave the kept set, and rests once they are all out.
+    """
+    if plot and plot.suffix not in (".svg", ".png", ".pdf"):
+        raise BadInput(f"--plot {plot} was given; the formats are .svg, .png, .pdf.")
+    chosen = [parse(text) for text in (rules or RULES.format(f=f)).split(";") if text.strip()]
+    updates, names, _ = load_all(files)
+    model = load(like) if like else majority(updates) if isinstance(updates, list) else None
+    found = compared(updates, chosen, f, model, np.random.default_rng(seed))
+    show(found, names)
+    if plot:
+        draw(found, plot)
+        typer.echo(f"the plot is in {plot}")
+
+
+def show(found: Comparison, names: list[str]) -> None:
+    """Tables for people."""
+    console = Console()
+    table = Table("rule", "cost / optimum", "not kept", box=None, pad_edge=False, header_style="bold")
+    for rule, decision, cost in zip(found.rules, found.decisions, found.costs, strict=True):
+        out = [names[i] for i in range(decision.n) if i not in decision.kept]
+        table.add_row(repr(rule), "" if np.isnan(cost) else f"{cost:.4f}", ", ".join(out))
+    console.print(table)
+    console.print("the optimum is proven" if found.proven else "the optimum is the best set found, not proven")
+    apart = Table("distance between answers", *(str(i + 1) for i in range(len(found.rules))), box=None, pad_edge=False)
+    for i, rule in enumerate(found.rules):
+        apart.add_row(f"{i + 1} {rule!r}", *(f"{d:.3g}" for d in found.apart[i]))
+    console.print(apart)
+    moves = "  ".join(f"{f}: {move:.3g}" for f, move in enumerate(found.moves))
+    console.print(
+        f"MeanwO's distance from the mean of all, in spreads, for f = {moves}", highlight=False, soft_wrap=True
+    )
