@@ -37,6 +37,7 @@ bench: install  ## speed against peers and the limit, as ratios; memory on a fil
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-deps byzfl==0.0.11  # the peer
 	$(RUN)/python benchmarks/kernels.py
 	$(RUN)/python benchmarks/memmap.py
+	$(RUN)/python benchmarks/search.py
 	$(RUN)/python benchmarks/report.py
 
 clean:  ## remove what install and demo made

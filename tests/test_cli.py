@@ -18,10 +18,10 @@ from safetensors.torch import load_file
 from safetensors.torch import save_file as save_tensors
 
 import holdfast
-from holdfast import MeanwO
+from holdfast import BadInput, MeanwO
 from holdfast.cli.app import app
 from holdfast.cli.example import EXAMPLES
-from holdfast.cli.files import save
+from holdfast.cli.files import load_all, save
 from holdfast.rules import CATALOGUE
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
@@ -208,6 +208,19 @@ def test_an_error_is_one_line(line: str, said: str, tmp_path: Path) -> None:
     assert said in error
     assert len(error.strip().splitlines()) == 1
     assert error.startswith("holdfast: ")
+
+
+def test_a_stream_of_files(demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = f"holdfast aggregate 'StreamCenterwO(f=4)' {_workers(demo)} --json --reference demo/honest-mean.npz"
+    (demo / "demo" / "worker-03.npz").write_bytes(b"nonsense")
+    told = json.loads(run(line, demo))
+    assert told["distance_to_reference"] < 1.0
+    assert "cannot be read" in told["dropped"]["worker-03.npz"]
+    assert len(told["dropped"]) == 3
+    (demo / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable: 1 kB\n")
+    monkeypatch.setattr("holdfast.cli.files.MEMORY", demo / "meminfo")
+    with pytest.raises(BadInput, match="take StreamCenterwO"):
+        load_all(sorted((demo / "demo").glob("worker-*.npz")))
 
 
 def test_compare_tells_cost_kept_and_how_answers_move(demo: Path) -> None:

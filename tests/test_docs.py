@@ -55,6 +55,7 @@ def test_the_readme_s_figures_come_from_the_results() -> None:
     report = runpy.run_path(str(ROOT / "benchmarks" / "report.py"))
     text = (ROOT / "README.md").read_text()
     assert report["replaced"](text) == text
+    assert report["searches"]() == (ROOT / "docs" / "search.md").read_text()
 
 
 def test_every_rule_is_in_the_changelog() -> None:

@@ -14,9 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.example import example
-from holdfast.cli.files import check_target, load, load_all, save
+from holdfast.cli.files import check_target, load, load_all, load_each, names_of, save
 from holdfast.errors import BadInput
 from holdfast.libraries import numbers
+from holdfast.rules import StreamCenterwO
 from holdfast.rules.decision import Decision
 from holdfast.spec import parse
 from holdfast.structure import differs, flatten, majority
@@ -45,8 +46,13 @@ def aggregate(
         raise BadInput(f"{chosen!r} draws at random; add --seed 1.")
     if out:
         check_target(out)
-    updates, names, unread = load_all(files)
-    model = load(like) if like else majority(updates) if isinstance(updates, list) else None
+    if isinstance(chosen, StreamCenterwO) and len(files) > 1:  # one file at a time
+        unread: dict[int, str] = {}
+        updates, names = load_each(files, unread), names_of(files)
+        model = load(like) if like else majority(list(load_each(files[: 2 * chosen.f + 1], {})))
+    else:
+        updates, names, unread = load_all(files)
+        model = load(like) if like else majority(updates) if isinstance(updates, list) else None
     decision = chosen.decide(
         updates,
         rng=None if seed is None else np.random.default_rng(seed),

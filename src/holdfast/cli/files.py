@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +26,47 @@ def load(path: Path) -> Any:
         raise BadInput(f"{path} cannot be read: {type(error).__name__}: {str(error)[:200]}") from error
 
 
+MEMORY = Path("/proc/meminfo")
+
+
+def check_room(paths: list[Path]) -> None:
+    """Refuse files that do not fit into memory together, and name the rule that does not need that."""
+    heavy = sum(path.stat().st_size for path in paths if path.is_file() and path.suffix != ".npy")  # npy is mapped
+    if MEMORY.is_file() and heavy > 1024 * int(MEMORY.read_text().partition("MemAvailable:")[2].split()[0]):
+        raise BadInput(
+            f"{len(paths)} files of {heavy / 1e9:.1f} GB were given, more than fits into memory; "
+            "take StreamCenterwO(f=...), which holds about 3f of them, or npy files, which are mapped."
+        )
+
+
+def names_of(paths: list[Path]) -> list[str]:
+    """The files' names; with their folders where two have the same."""
+    names = [path.name for path in paths]
+    return names if len(set(names)) == len(names) else [str(path) for path in paths]
+
+
+def load_each(paths: list[Path], unread: dict[int, str]) -> Iterator[Any]:
+    """One update after the other, for rules that hold few; why some could not be read goes into `unread`."""
+    for i, path in enumerate(paths):
+        try:
+            yield load(path)
+        except BadInput as error:
+            if not path.is_file() or path.suffix not in READERS:
+                raise
+            unread[i] = str(error).removeprefix(f"{path} ")
+            yield None
+
+
 def load_all(paths: list[Path]) -> tuple[Any, list[str], dict[int, str]]:
     """All updates, their names, and why some could not be read: one file per worker, or one that holds them all.
 
     A file that cannot be read stands for a worker who sent nothing: None, to be dropped by name.
     """
     if len(paths) > 1:
-        names = [path.name for path in paths]
-        names = names if len(set(names)) == len(names) else [str(path) for path in paths]
-        updates: list[Any] = []
+        names = names_of(paths)
         unread: dict[int, str] = {}
-        for i, path in enumerate(paths):
-            try:
-                updates.append(load(path))
-            except BadInput as error:
-                if not path.is_file() or path.suffix not in READERS:
-                    raise
-                updates.append(None)
-                unread[i] = str(error).removeprefix(f"{path} ")
-        return updates, names, unread
+        check_room(paths)
+        return list(load_each(paths, unread)), names, unread
     held = load(paths[0])
     if isinstance(held, dict) and len(held) == 1:
         (held,) = held.values()

@@ -71,20 +71,23 @@ def _flat(value: Any) -> np.ndarray:
 
 
 def draw(comparison: Comparison, out: Any) -> None:
-    """Left: where the answers lie, by their distances, in the plane; right: how the answer moves as f grows."""
+    """Left: the distances between the answers; right: how MeanwO's answer moves as f grows."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.2, 4.0), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    place = _plane(comparison.apart)
-    for rule, (x, y) in zip(comparison.rules, place, strict=True):
-        left.scatter(x, y, s=40, zorder=2)
-        left.annotate(repr(rule), (x, y), xytext=(5, 5), textcoords="offset points", fontsize=8)
-    left.set_title("Where the answers lie", fontsize=11)
-    left.set_aspect("equal", adjustable="datalim")
-    left.margins(0.25)
-    left.grid(alpha=0.3)
+    figure = Figure(figsize=(11.0, 4.4), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
+    apart = comparison.apart
+    shade = np.log10(np.maximum(apart, apart[apart > 0].min(initial=1.0) / 10))
+    left.imshow(shade, cmap="cividis_r")
+    middle = (shade.max() + shade.min()) / 2
+    for i, row in enumerate(apart):
+        for j, d in enumerate(row):
+            colour = "white" if shade[i, j] > middle else "black"
+            left.text(j, i, f"{d:.2g}", ha="center", va="center", fontsize=8, color=colour)
+    left.set_yticks(range(len(apart)), [f"{rule!r}  {i + 1}" for i, rule in enumerate(comparison.rules)], fontsize=8)
+    left.set_xticks(range(len(apart)), [str(i + 1) for i in range(len(apart))], fontsize=8)
+    left.set_title("Distance between the answers", fontsize=11)
     right.plot(np.arange(len(comparison.moves)), comparison.moves, marker="o", ms=4)
     right.set_title("How MeanwO's answer moves as f grows", fontsize=11)
     right.set_xlabel("f")
@@ -92,13 +95,3 @@ def draw(comparison: Comparison, out: Any) -> None:
     right.grid(alpha=0.3)
     with rc_context({"svg.hashsalt": "holdfast"}):
         figure.savefig(out, metadata={"Date": None} if str(out).endswith(".svg") else None, dpi=150)
-
-
-def _plane(apart: np.ndarray) -> np.ndarray:
-    """Points in the plane with about these distances: classical scaling."""
-    n = len(apart)
-    J = np.eye(n) - 1 / n
-    values, vectors = np.linalg.eigh(-0.5 * J @ apart**2 @ J)
-    top = np.argsort(-values)[:2]
-    place = vectors[:, top] * np.sqrt(np.maximum(values[top], 0.0))
-    return place if place.shape[1] == 2 else np.hstack([place, np.zeros((n, 2 - place.shape[1]))])

@@ -12,6 +12,7 @@ these. Nodes are opened best first, many at once, so that numpy does the work.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,26 +47,35 @@ class MeanExact(DistanceRule):
     why = "outside the set of least sum of squares"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
-        members, cost, bound = search(D, self.f, self.cap)
-        return Choice(even(members, len(D)), cost, bound)
+        found = search(D, self.f, self.cap)
+        return Choice(even(found.members, len(D)), found.cost, found.bound)
 
 
-def search(D: Distances, f: int, cap: int) -> tuple[np.ndarray, float, float]:
-    """The best n - f points, their sum of squares, and a lower bound on that of any n - f points."""
+class Found(NamedTuple):
+    """The best n - f points, their sum of squares, a lower bound on that of any n - f points, and the nodes it took."""
+
+    members: np.ndarray
+    cost: float
+    bound: float
+    nodes: int = 0
+
+
+def search(D: Distances, f: int, cap: int) -> Found:
+    """Branch and bound, from a good set on, over the points that can be in a better one."""
     n, h = len(D), len(D) - f
     best, cost = incumbent(D, h)
     if f == 0 or cost == 0:
-        return best, cost, cost
+        return Found(best, cost, cost)
     ranked = np.sort(D, axis=1)
     possible = np.flatnonzero(ranked[:, :h].sum(axis=1) <= cost * h * (1 + 1e-9))  # others are in no better set
     spare = len(possible) - h
     if spare == 0:
-        return best, cost, cost
+        return Found(best, cost, cost)
     tree = Tree.over(D[np.ix_(possible, possible)], spare, h)
-    found, bound = tree.search(np.isin(possible, best), cost, cap)
+    found, bound, nodes = tree.search(np.isin(possible, best), cost, cap)
     members = possible[found]
     exact = float(sums_of_squares(D, _mask(members, n)[None])[0])
-    return members, exact, min(exact, max(bound, ranked_bound(ranked, h)))
+    return Found(members, exact, min(exact, max(bound, ranked_bound(ranked, h))), nodes)
 
 
 def ranked_bound(ranked: np.ndarray, h: int) -> float:
@@ -122,8 +132,8 @@ class Tree:
         worth = G.diagonal()[None] * (1 + 1 / h)
         return cls(G, h, one, ~one, worth, np.zeros(1), np.array([spare]), np.array([-np.inf]))
 
-    def search(self, best: np.ndarray, cost: float, cap: int) -> tuple[np.ndarray, float]:
-        """The best set found, and a lower bound on the cost of any."""
+    def search(self, best: np.ndarray, cost: float, cap: int) -> tuple[np.ndarray, float, int]:
+        """The best set found, a lower bound on the cost of any, and how many nodes were opened."""
         total = float(self.G.trace())
         sure, tree, opened = SURE * total, self, 0
         while len(tree.value) and opened < cap:
@@ -142,7 +152,7 @@ class Tree:
             nodes = replace(nodes, bound=np.maximum(nodes.bound, total - nodes.value - top))
             tree = tree._joined(nodes._rows(nodes.bound < cost - sure)._children(order[nodes.bound < cost - sure, 0]))
             tree = tree._rows(tree.bound < cost - sure)
-        return best, float(tree.bound.min(initial=cost))
+        return best, float(tree.bound.min(initial=cost)), opened
 
     def _scores(self) -> np.ndarray:
         """At most what removing each undecided point is worth, together with its best partners."""
