@@ -235,6 +235,11 @@ def test_compare_tells_cost_kept_and_how_answers_move(demo: Path) -> None:
     assert moves[0] == 0
     assert moves[1] < moves[2] == pytest.approx(moves[3], rel=0.1), "two liars are left; then it rests"
     assert (demo / "demo" / "c.png").read_bytes()[:4] == b"\x89PNG"
+    X = np.random.default_rng(0).standard_normal((7, 3))
+    np.save(demo / "tiny.npy", X * 1e-200)
+    np.save(demo / "far.npy", np.vstack([X, np.full((1, 3), 1e200)]))
+    assert "nan" not in run("holdfast compare tiny.npy --f 1", demo)
+    assert "nan" not in run("holdfast compare far.npy --f 1", demo)
     assert "at least" in run(f"holdfast compare {_workers(demo)} --f 40", demo, code=2)
     assert "the formats" in run(f"holdfast compare {_workers(demo)} --f 4 --plot c.txt", demo, code=2)
 

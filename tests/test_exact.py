@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 from holdfast import (
+    ARC,
+    CAF,
     CWTM,
     MDA,
     SMEA,
     BadInput,
     CenterExact,
     CenterwO,
+    DnC,
     MeanExact,
     MeanwO,
     MoNNA,
@@ -203,3 +206,41 @@ def test_a_stream_copes_with_liars() -> None:
             StreamCenterwO(2).decide([], **call)
     with pytest.raises(BadInput, match="put it last"):
         StreamCenterwO(2) >> MeanwO(2)
+    with pytest.raises(BadInput, match="as they come"):
+        parse("NNM(2) >> StreamCenterwO(2)")
+    with pytest.raises(BadInput, match="neither"):
+        StreamCenterwO(2)(list(honest), start=1)
+    X = rng.standard_normal((7, 3))
+    first = StreamCenterwO(1).decide([np.ones(2), *X])
+    assert first.dropped == {0: "shape (2,) instead of (3,)"}, "who comes first does not choose the structure"
+    with pytest.raises(BadInput, match="without a common structure"):
+        StreamCenterwO(1).decide([np.ones(2), np.ones(3), np.ones(4)])
+    for size in (1e-300, 1e-170, 1e170, 1e300):
+        assert StreamCenterwO(2).decide(X * size).kept == StreamCenterwO(2).decide(X).kept
+    stream = StreamCenterwO(1).open()
+    for row in X:
+        stream.add(row)
+    before = stream.result()
+    stream.add(X[0] * np.nan)
+    assert before.dropped == {}
+
+
+def test_exact_rules_with_more_far_rows_than_f() -> None:
+    X = np.array([[0.0], [1.0], [2.0], [1e160], [-1e160]])
+    for rule in (MeanExact(1), MeanExact(2), CenterExact(2), MDA(2), SMEA(2), MeanwO(2, refine=3)):
+        assert np.isfinite(rule(X)).all()
+    for rule in (MeanExact(2), CenterExact(2), MDA(2), SMEA(2)):
+        assert laws.close(rule(X), [1.0])
+
+
+def test_a_simplex_does_not_keep_the_smallest_ball_busy() -> None:
+    """All subsets are alike: the cap ends it, and the bound is no worse than CenterwO's."""
+    decision: Any = CenterExact(20).decide(np.eye(60))
+    plain: Any = CenterwO(20).decide(np.eye(60))
+    assert plain.bound * (1 - 1e-9) <= decision.bound <= decision.cost <= plain.cost
+
+
+@pytest.mark.parametrize("rule", [CAF(0), DnC(0), ARC(0) >> CWTM(0), CAF(1), DnC(1), ARC(1) >> CWTM(1)], ids=repr)
+def test_more_than_half_alike_does_not_hide_the_others(rule: Any) -> None:
+    for X in (np.array([[0.0], [0.0], [1.0], [0.0]]), np.array([[0.0], [1.0], [6e10]])):
+        assert laws.close(rule(X), oracle(rule, X), size=float(np.abs(X).max()))

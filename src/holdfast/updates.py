@@ -104,7 +104,6 @@ class Updates:
     leaves: list[Leaf]
     rebuild: Callable[[Iterator[Any]], Any]
     malformed: dict[int, str]
-    model: Any = None  # an update of the right structure, for those that come one at a time
 
     @property
     def floats(self) -> list[Leaf]:

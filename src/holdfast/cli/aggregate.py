@@ -49,7 +49,7 @@ def aggregate(
     if isinstance(chosen, StreamCenterwO) and len(files) > 1:  # one file at a time
         unread: dict[int, str] = {}
         updates, names = load_each(files, unread), names_of(files)
-        model = load(like) if like else majority(list(load_each(files[: 2 * chosen.f + 1], {})))
+        model = load(like) if like else majority(list(load_each(files[: max(3, 2 * chosen.f + 1)], {})))
     else:
         updates, names, unread = load_all(files)
         model = load(like) if like else majority(updates) if isinstance(updates, list) else None

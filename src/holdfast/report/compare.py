@@ -22,7 +22,8 @@ class Comparison:
 
     `costs` are the sums of squares of the sets that rules kept, over the optimum for sets of n - f (nan for rules that
     keep no such set), `apart` the distances between the answers, `moves` the distance of MeanwO's answer at each f
-    to that at f = 0, in units of the spread there.
+    to that at f = 0, in units of the usual
+    distance of a vector to the mean (√½ of the median distance between two).
     """
 
     rules: list[Any]
@@ -42,14 +43,14 @@ def compare(X: Any, rules: list[Any], f: int, like: Any = None, rng: np.random.G
     given = read(X, "compare", like)
     points = Points.rows(given, best.rows)
     D, scale = distances(points)
-    optimum = (best.cost or 0.0) * scale**2
+    optimum = float(sums_of_squares(D, np.isin(best.rows, best.kept)[None])[0])
     ratios = [_ratio(D, decision, best, optimum) for decision in decisions]
     values = [_flat(decision.value) for decision in decisions]
-    apart = np.array([[np.linalg.norm(a - b) for b in values] for a in values])
+    apart = np.array([[_distance(a, b) for b in values] for a in values])
     n = len(best.rows)
     answers = [_flat(MeanwO(k).decide(X, like=like).value) for k in range((n + 1) // 2)]
-    unit = np.sqrt(D.sum() / 2) / n / scale or 1.0
-    moves = np.array([np.linalg.norm(answer - answers[0]) for answer in answers]) / unit
+    unit = float(np.sqrt(np.median(D[D > 0]) / 2)) / scale if (D > 0).any() else 1.0
+    moves = np.array([_distance(answer, answers[0]) for answer in answers]) / unit
     proven = best.bound is not None and best.cost is not None and best.bound >= best.cost * (1 - 1e-9)
     return Comparison(rules, decisions, np.array(ratios), proven, apart, moves)
 
@@ -61,6 +62,13 @@ def _ratio(D: np.ndarray, decision: Decision, best: Decision, optimum: float) ->
         return float("nan")
     cost = float(sums_of_squares(D, (w > 0)[None])[0])
     return cost / optimum if optimum > 0 else 1.0 if cost == 0 else float("inf")
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    """Euclidean, without overflow on the way."""
+    half = a / 2 - b / 2
+    most = float(np.abs(half).max()) or 1.0
+    return 2 * most * float(np.linalg.norm(half / most))
 
 
 def _flat(value: Any) -> np.ndarray:

@@ -44,6 +44,7 @@ class Stage:
     formula: ClassVar[str] = ""
     promise: ClassVar[str] = ""
     time: ClassVar[str] = ""
+    chains: ClassVar[bool] = True  # can stand behind other stages
     answers: ClassVar[bool] = True  # with one vector, whatever n is
     why: ClassVar[str] = "weight zero"  # said of a worker that was left out
 
@@ -162,6 +163,8 @@ class Chain(Stage):
     parts: tuple[Stage, ...]
 
     def __post_init__(self) -> None:
+        if not self.parts[-1].chains:
+            raise BadInput(f"{self.parts[-1]!r} takes updates as they come; it cannot stand behind other stages.")
         for stage in self.parts[:-1]:
             if stage.answers:
                 raise BadInput(f"{stage!r} answers with one vector, so nothing can follow it; put it last.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from holdfast.rules.base import DistanceRule, Distances, Mixing, Rng, Stage, Weights, value
@@ -185,7 +187,7 @@ class ARC(Mixing):
     time = "n d"
 
     def stages(self) -> tuple[Stage, ...]:
-        return pulled(self, "origin")
+        return pulled(self, "origin", math.inf)  # what is in sight stays where it is
 
     def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray:
         return np.array([len(rows)])

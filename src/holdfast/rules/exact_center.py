@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from holdfast.rules.base import DistanceRule, Distances, Rng, value
-from holdfast.rules.clustering import even, finite, neighbourhoods
+from holdfast.rules.clustering import even, finite, neighbourhoods, radii
 from holdfast.rules.decision import Choice
 
 BATCH, TIGHT, STEPS = 64, 1e-9, 400  # nodes at once; relative gap of a ball; most steps towards one
@@ -27,9 +27,9 @@ class CenterExact(DistanceRule):
     .. math:: F(X) = \bar{x}_S, \quad S \in \arg\min_{|S| = n - f} \min_c \max_{x \in S} \lVert x - c \rVert
 
     Strongly NP-hard (Shenmaier 2013) and, on the vectors of distributed learning, harder than MeanExact. After `cap`
-    nodes the best set found so far is taken, which is at least as good as CenterwO's; the decision's cost and bound,
-    both radii, say how far from the optimum it can be at most. O(n² d) time beyond the search. Where several sets fit
-    into the smallest ball, the nearest to its centre are taken.
+    nodes (fewer where n is beyond 30) the best set found so far is taken, which is at least as good as CenterwO's; the
+    decision's cost and bound, both radii, say how far from the optimum it can be at most. O(n² d) time beyond the
+    search. Where several sets fit into the smallest ball, the nearest to its centre are taken.
 
     >>> CenterExact(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
@@ -84,12 +84,20 @@ def search(D: Distances, f: int, cap: int) -> tuple[np.ndarray, float, float]:
     best, radius = _start(D, h)
     removed, kept = np.zeros((1, n), bool), np.zeros((1, n), bool)
     bound, opened, closed = np.zeros(1), 0, radius
+    cap = max(1, int(cap * min(1.0, (30 / n) ** 2)))  # a ball costs n²
     while len(bound) and opened < cap:
         first = np.argsort(bound, kind="stable")[:BATCH]
         rest = np.setdiff1d(np.arange(len(bound)), first)
         opened += len(first)
         gone, stay, low = removed[first], kept[first], bound[first]
         removed, kept, bound = removed[rest], kept[rest], bound[rest]
+        low = np.maximum(
+            low, np.where(stay.sum(axis=1) > 1, balls(D, np.where(stay.any(axis=1, keepdims=True), stay, True))[3], 0.0)
+        )
+        open_ = low < radius * (1 - 10 * TIGHT)
+        gone, stay, low = gone[open_], stay[open_], low[open_]
+        if not len(low):
+            continue
         a, apart, _, proved = balls(D, ~gone)
         closed = min(closed, float(np.maximum(proved, low).min()))  # of sets that keep all on which the ball rests
         members = neighbourhoods(np.where(gone, np.inf, apart), h)
@@ -98,16 +106,12 @@ def search(D: Distances, f: int, cap: int) -> tuple[np.ndarray, float, float]:
             best, radius = members[int(inner.argmin())], float(inner.min())
         made = [child for i in range(len(low)) for child in _children(gone[i], stay[i], a[i], f, low[i])]
         if made:
-            new_gone, new_stay = np.array([m[0] for m in made]), np.array([m[1] for m in made])
-            low = np.array([m[2] for m in made])
-            several = new_stay.sum(axis=1) > 1
-            if several.any():
-                low[several] = np.maximum(low[several], balls(D, new_stay[several])[3])
-            removed, kept = np.vstack([removed, new_gone]), np.vstack([kept, new_stay])
-            bound = np.append(bound, low)
+            removed, kept = np.vstack([removed, [m[0] for m in made]]), np.vstack([kept, [m[1] for m in made]])
+            bound = np.append(bound, [m[2] for m in made])
         alive = bound < radius * (1 - 10 * TIGHT)
         removed, kept, bound = removed[alive], kept[alive], bound[alive]
-    return np.flatnonzero(best), radius, float(bound.min(initial=min(radius * (1 - 10 * TIGHT), closed)))
+    proven = float(bound.min(initial=min(radius * (1 - 10 * TIGHT), closed)))
+    return np.flatnonzero(best), radius, max(proven, float(np.sort(radii(D, h))[h - 1] / 4))
 
 
 def _children(
@@ -129,14 +133,14 @@ def _children(
 def _start(D: Distances, h: int) -> tuple[np.ndarray, float]:
     """A good set to begin with: each point's neighbourhood, then the nearest to its ball's centre, while that helps."""
     masks = np.unique(neighbourhoods(D, h), axis=0)
-    _, apart, radii, _ = balls(D, masks)
+    _, apart, sizes, _ = balls(D, masks)
     for _ in range(20):
         steps = neighbourhoods(apart, h)
         _, moved, smaller, _ = balls(D, steps)
-        better = smaller < radii * (1 - TIGHT)
+        better = smaller < sizes * (1 - TIGHT)
         if not better.any():
             break
         masks, apart = np.where(better[:, None], steps, masks), np.where(better[:, None], moved, apart)
-        radii = np.where(better, smaller, radii)
-    i = int(radii.argmin())
-    return masks[i], float(radii[i])
+        sizes = np.where(better, smaller, sizes)
+    i = int(sizes.argmin())
+    return masks[i], float(sizes[i])

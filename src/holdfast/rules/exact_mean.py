@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from holdfast.rules.base import DistanceRule, Distances, Rng, value
-from holdfast.rules.clustering import concentrated, even, neighbourhoods, sums_of_squares
+from holdfast.rules.clustering import concentrated, even, finite, neighbourhoods, sums_of_squares
 from holdfast.rules.decision import Choice
 
 BATCH = 128  # nodes opened at once
@@ -62,6 +62,7 @@ class Found(NamedTuple):
 
 def search(D: Distances, f: int, cap: int) -> Found:
     """Branch and bound, from a good set on, over the points that can be in a better one."""
+    D = finite(D)
     n, h = len(D), len(D) - f
     best, cost = incumbent(D, h)
     if f == 0 or cost == 0:
@@ -69,7 +70,7 @@ def search(D: Distances, f: int, cap: int) -> Found:
     ranked = np.sort(D, axis=1)
     possible = np.flatnonzero(ranked[:, :h].sum(axis=1) <= cost * h * (1 + 1e-9))  # others are in no better set
     spare = len(possible) - h
-    if spare == 0:
+    if spare <= 0:
         return Found(best, cost, cost)
     tree = Tree.over(D[np.ix_(possible, possible)], spare, h)
     found, bound, nodes = tree.search(np.isin(possible, best), cost, cap)

@@ -23,13 +23,14 @@ def principal(D: Distances, w: Weights) -> tuple[float, np.ndarray]:
     The covariance Σ w_i y_i y_iᵀ has the eigenvalues of √w B √w with B the Gram matrix of the y_i, which are
     seen from their weighted mean; with u its eigenvector, the direction is Σ √w_i u_i y_i / √λ.
     """
+    unit = float(D.max()) or 1.0  # squares of squares must have room
     root = np.sqrt(w)
-    B = gram(D, w)
+    B = gram(D / unit, w)
     values, vectors = np.linalg.eigh(root[:, None] * B * root)
     top = float(values[-1])
     if top <= 0:
         return 0.0, np.zeros(len(D))
-    return top, (B @ (root * vectors[:, -1])) ** 2 / top
+    return top * unit, (B @ (root * vectors[:, -1])) ** 2 / top
 
 
 @value
@@ -55,7 +56,7 @@ class CAF(DistanceRule):
     why = "filtered out"
 
     def stages(self) -> tuple[Stage, ...]:
-        return pulled(self, "medoid")
+        return pulled(self, "medoid", math.inf)  # what is in sight stays where it is
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         n = len(D)
@@ -99,7 +100,7 @@ class DnC(DistanceRule):
         return max(2 * self.f, math.ceil(self.filter * self.f)) + 1
 
     def stages(self) -> tuple[Stage, ...]:
-        return pulled(self, "medoid")
+        return pulled(self, "medoid", math.inf)  # what is in sight stays where it is
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         n = len(D)

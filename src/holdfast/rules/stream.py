@@ -15,6 +15,7 @@ from holdfast.rules.base import Rng, Stage, value
 from holdfast.rules.clustering import radii
 from holdfast.rules.decision import Decision
 from holdfast.rules.driver import settled, told
+from holdfast.structure import majority
 from holdfast.updates import Measured, Updates, read
 
 Vector = list[np.ndarray]  # one flat array a leaf
@@ -41,6 +42,7 @@ class StreamCenterwO(Stage):
     """
 
     f: int
+    chains = False
     formula = "mean of the n-f nearest to a centre elected by the first 2f+1; one pass"
     promise = "λ ≤ (4f-2)/(n-f)"
     time = "(f² + n) d"
@@ -50,8 +52,16 @@ class StreamCenterwO(Stage):
         """An accumulator with `add` and `result`."""
         return Stream(self, like)
 
-    def __call__(self, X: Iterable[Any], *, like: Any = None, **_: Any) -> Any:
-        return self.decide(X, like=like).value
+    def __call__(
+        self,
+        X: Iterable[Any],
+        *,
+        rng: Rng | None = None,
+        start: Any = None,
+        like: Any = None,
+        measure: Measured | None = None,
+    ) -> Any:
+        return self.decide(X, rng=rng, start=start, like=like, measure=measure).value
 
     def decide(
         self,
@@ -73,9 +83,6 @@ class StreamCenterwO(Stage):
             stream.add(update)
         return stream.result()
 
-    def __rshift__(self, other: Stage) -> Any:
-        raise BadInput(f"{self!r} answers with one vector, so nothing can follow it; put it last.")
-
 
 class Stream:
     """The updates that have come so far: the first ones, then the farthest ones and the sum of the others."""
@@ -85,14 +92,21 @@ class Stream:
         self.form: Updates | None = None  # what updates look like
         self.n = 0
         self.dropped: dict[int, str] = {}
+        self.early: list[Any] = []  # until their majority tells what updates look like
         self.held: list[tuple[int, Vector]] = []
         self.centre: Vector | None = None
         self.far: list[tuple[float, int, Vector]] = []  # a heap, the nearest first
-        self.sum: Vector = []
+        self.mean: Vector = []  # of those that have passed
+        self.passed = 0
         self.radius = 0.0
 
     def add(self, update: Any) -> None:
         """Take one more; whatever cannot be read or is not finite is dropped by name."""
+        if self.form is None and self.like is None:
+            self.early.append(update)
+            if len(self.early) == 2 * self.rule.f + 1:
+                self._begin()
+            return
         at, self.n = self.n, self.n + 1
         vector = self._vector(at, update)
         if vector is None:
@@ -106,6 +120,8 @@ class Stream:
 
     def result(self) -> Decision:
         """The mean of all but the f farthest, with who they are."""
+        if self.early:
+            self._begin()
         sound = self.n - len(self.dropped)
         rule = self.rule if self.centre is not None else settled(self.rule, sound, self.dropped)
         if self.centre is None:
@@ -117,8 +133,8 @@ class Stream:
         weights = np.zeros(self.n)
         weights[[i for i in rows if i not in out]] = 1 / (sound - rule.f)
         values = [
-            c if leaf.kind == "i" else (total / (sound - rule.f)).astype(leaf.computed)
-            for leaf, total, c in zip(self.form.leaves, self.sum, self.centre, strict=True)
+            c if leaf.kind == "i" else mean.astype(leaf.computed)
+            for leaf, mean, c in zip(self.form.leaves, self.mean, self.centre, strict=True)
         ]
         note = told(rule, self.rule, self.dropped, rows)
         return Decision(
@@ -127,7 +143,7 @@ class Stream:
             n=self.n,
             value=self.form.answer(values),
             weights=weights,
-            dropped=self.dropped,
+            dropped=dict(self.dropped),
             rows=rows,
             mixed=True,
             cost=self.radius,
@@ -135,20 +151,27 @@ class Stream:
             note=note,
         )
 
+    def _begin(self) -> None:
+        """The structure that most of the first updates share is the right one, as if `like` had said so."""
+        self.like = majority(self.early)
+        if self.like is None:
+            raise BadInput(
+                f"{self.rule!r} was given {len(self.early)} first updates of no common structure; pass like=."
+            )
+        early, self.early = self.early, []
+        for update in early:
+            self.add(update)
+
     def _vector(self, at: int, update: Any) -> Vector | None:
-        model = self.like if self.form is None else self.form.model
         try:
-            given = read([update], repr(self.rule), model)
+            given = read([update], repr(self.rule), self.like)
         except BadInput as error:
-            if model is None:
-                raise
             self.dropped[at] = str(error).partition("`like`: ")[2].rstrip(".") or str(error)
             return None
         if not given.finite().all():
             self.dropped[at] = "not finite"
             return None
         if self.form is None:
-            given.model = update if self.like is None else self.like
             self.form = given
         return [leaf.block(np.array([0]), 0, leaf.size).reshape(-1).copy() for leaf in given.leaves]
 
@@ -157,28 +180,32 @@ class Stream:
         vectors = read([list(vector) for _, vector in self.held], repr(self.rule))
         D, _ = distances(Points.rows(vectors, np.arange(len(self.held))))
         self.centre = self.held[int(radii(D, f + 1).argmin())][1]
-        self.sum = [np.zeros(part.size, np.float64) for part in self.centre]
+        self.mean = [np.zeros(part.size, np.float64) for part in self.centre]
         self.keep = f
         held, self.held = self.held, []
         for at, vector in held:
             self._pass(at, vector)
 
     def _pass(self, at: int, vector: Vector) -> None:
-        """Hold it if it is among the f farthest; add whatever is not to the sum, from which nothing is ever taken."""
+        """Hold it if it is among the f farthest; whatever is not goes into the mean and never comes out again."""
         heapq.heappush(self.far, (self._apart(vector), at, vector))
         if len(self.far) > self.keep:
             apart, _, near = heapq.heappop(self.far)
             self.radius = max(self.radius, apart)
-            for total, part in zip(self.sum, near, strict=True):
-                total += part
+            self.passed += 1
+            with np.errstate(over="ignore"):
+                for mean, part in zip(self.mean, near, strict=True):
+                    mean += (part - mean) / self.passed
 
     def _apart(self, vector: Vector) -> float:
         assert self.form is not None
         assert self.centre is not None
-        total = 0.0
-        with np.errstate(over="ignore"):
-            for leaf, part, c in zip(self.form.leaves, vector, self.centre, strict=True):
-                if leaf.measured:
-                    away = part.astype(np.float64) - c
-                    total += float(away @ away)
-        return float(np.sqrt(total))
+        with np.errstate(over="ignore", invalid="ignore"):
+            ways = [
+                part.astype(np.float64) - c
+                for leaf, part, c in zip(self.form.leaves, vector, self.centre, strict=True)
+                if leaf.measured
+            ]
+            most = max(float(np.abs(way).max(initial=0.0)) for way in ways)
+            unit = float(np.ldexp(1.0, int(np.frexp(most)[1]))) if 0 < most < 8e307 else 1.0
+            return float(np.sqrt(sum(float((way / unit) @ (way / unit)) for way in ways)) * unit)
