@@ -12,6 +12,10 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
+$(RUN)/holdfast:  # the command line alone: a matter of seconds
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cli]'
+
 install: $(VENV)/installed  ## a virtual environment with everything, by constraints.txt
 
 lint: install  ## ruff, ruff format, mypy strict
@@ -25,7 +29,7 @@ test: lint  ## what CI runs: lint, types, all tests
 cover: install  ## line and branch coverage of the core, at least 95 %
 	$(RUN)/pytest -n 2 --cov --cov-report=term --cov-fail-under=95
 
-demo: install  ## the main job on a small attacked set: aggregate, and see who lied
+demo: $(RUN)/holdfast  ## the main job on a small attacked set: aggregate, and see who lied
 	$(RUN)/holdfast demo demo
 	$(RUN)/holdfast aggregate 'MeanwO(f=4)' demo/worker-*.npz --reference demo/honest-mean.npz --out demo/aggregate.npz
 	$(RUN)/holdfast aggregate 'Average()' demo/worker-*.npz --reference demo/honest-mean.npz
