@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: help install test lint cover demo picture bench clean
+.PHONY: help install test lint cover fuzz demo picture bench clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,6 +25,9 @@ lint: install  ## ruff, ruff format, mypy strict
 
 test: lint  ## what CI runs: lint, types, all tests
 	$(RUN)/pytest -n 2
+
+fuzz: install  ## drawn inputs that no other run has seen
+	HYPOTHESIS_PROFILE=fuzz $(RUN)/pytest -n 2 tests/test_everything.py tests/test_rules.py tests/test_geometry.py
 
 cover: install  ## line and branch coverage of the core, at least 95 %
 	$(RUN)/pytest -n 2 --cov --cov-report=term --cov-fail-under=95

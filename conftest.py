@@ -1,13 +1,22 @@
-"""Examples in docstrings may use numpy and every public name."""
+"""Examples in docstrings may use numpy and every public name; drawn inputs are the same in every run.
+
+`make fuzz` draws others.
+"""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import holdfast
+
+settings.register_profile("fixed", derandomize=True, database=None)
+settings.register_profile("fuzz", print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 @pytest.fixture(autouse=True)
