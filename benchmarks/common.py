@@ -15,7 +15,7 @@ from typing import Any
 
 Work = Callable[[], object]
 Row = dict[str, Any]
-REST, BRIEF = 0.04, 0.3  # seconds
+REST, BRIEF = 0.1, 0.3  # seconds
 UNUSED = ("torchvision", "torchvision.datasets", "torchvision.transforms", "seaborn", "matplotlib", "matplotlib.pyplot")
 
 
