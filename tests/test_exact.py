@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from holdfast import (
     ARC,
@@ -232,8 +233,12 @@ def test_a_stream_copes_with_liars() -> None:
     for size in (1e-300, 1e-170, 1e170, 1e300):
         assert StreamCenterwO(2).decide(X * size).kept == StreamCenterwO(2).decide(X).kept
     stream = StreamCenterwO(1).open()
+    buffer = np.empty(3)
     for row in X:
-        stream.add(row)
+        buffer[:] = row  # a sender may use its buffer again
+        stream.add(buffer)
+    assert laws.close(stream.result().value, StreamCenterwO(1)(X))
+    assert isinstance(StreamCenterwO(1)([torch.from_numpy(row) for row in X]), torch.Tensor)
     before = stream.result()
     stream.add(X[0] * np.nan)
     assert before.dropped == {}

@@ -10,12 +10,13 @@ import numpy as np
 
 from holdfast.errors import BadInput
 from holdfast.geometry import distances
+from holdfast.libraries import library
 from holdfast.points import Points
 from holdfast.rules.base import Rng, Stage, value
 from holdfast.rules.clustering import radii
 from holdfast.rules.decision import Decision
 from holdfast.rules.driver import settled, told
-from holdfast.structure import majority
+from holdfast.structure import build, flatten, majority
 from holdfast.updates import Measured, Updates, read
 
 Vector = list[np.ndarray]  # one flat array a leaf
@@ -84,6 +85,16 @@ class StreamCenterwO(Stage):
         return stream.result()
 
 
+def _copied(update: Any) -> Any:
+    """The same update in memory of its own, since its sender may use the buffer again; nonsense as it is."""
+    flat = flatten(update)
+    if isinstance(flat, str):
+        return None if update is None else flat
+    copies = {"torch": lambda x: x.detach().clone(), "jax": lambda x: x}
+    own = (copies.get(library(x), np.array)(x) for _, _, x in flat)
+    return build(update, own)
+
+
 class Stream:
     """The updates that have come so far: the first ones, then the farthest ones and the sum of the others."""
 
@@ -103,7 +114,7 @@ class Stream:
     def add(self, update: Any) -> None:
         """Take one more; whatever cannot be read or is not finite is dropped by name."""
         if self.form is None and self.like is None:
-            self.early.append(update)
+            self.early.append(_copied(update))
             if len(self.early) == 2 * self.rule.f + 1:
                 self._begin()
             return
@@ -158,9 +169,9 @@ class Stream:
             raise BadInput(
                 f"{self.rule!r} was given {len(self.early)} first updates of no common structure; pass like=."
             )
-        early, self.early = self.early, []
-        for update in early:
-            self.add(update)
+        early, self.early = self.early[::-1], []
+        while early:  # let go of each before the next is taken
+            self.add(early.pop())
 
     def _vector(self, at: int, update: Any) -> Vector | None:
         try:
