@@ -13,7 +13,7 @@ from holdfast.rules import CATALOGUE
 SOURCE = Path(holdfast.__file__).parent
 ORDER = [
     {"errors"},
-    {"libraries"},
+    {"libraries", "values"},
     {"structure"},
     {"updates"},
     {"points"},
@@ -28,7 +28,7 @@ ORDER = [
     {"cli"},
 ]
 WITHIN_RULES = [
-    {"decision", "fields"},
+    {"decision"},
     {"driver"},
     {"base"},
     {"average", "clustering", "coordinate"},

@@ -11,7 +11,7 @@ import pytest
 from holdfast import NNM, Average, BadInput, Clip, GeometricMedian, Krum, MeanwO, MultiKrum, parse
 from holdfast.rules import CATALOGUE
 from holdfast.rules.base import Chain, DistanceRule, value
-from holdfast.rules.fields import COUNTS, FLAGS, LENGTHS, OTHERS
+from holdfast.values import COUNTS, FLAGS, LENGTHS, OTHERS
 from tests.rules_under_test import RULES
 
 

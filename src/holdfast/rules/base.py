@@ -7,8 +7,8 @@ decides from squared distances alone; a coordinate rule works on columns. Stages
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform, final
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,25 +16,19 @@ from holdfast.errors import BadInput
 from holdfast.rules.decision import Choice, Decision
 from holdfast.rules.decision import Weights as Weights
 from holdfast.rules.driver import run
-from holdfast.rules.fields import check
 from holdfast.updates import Measured
+from holdfast.values import Value
+from holdfast.values import value as value
 
 Distances = np.ndarray
 Rng = np.random.Generator
 
 
-T = TypeVar("T")
 MOST = 1 << 40  # more workers than anybody has
 
 
-@dataclass_transform(frozen_default=True)
-def value(cls: type[T]) -> type[T]:
-    """A frozen dataclass that nobody subclasses; its text, which Stage gives it, is its name."""
-    return final(dataclass(frozen=True, repr=False)(cls))
-
-
 @dataclass(frozen=True, repr=False)
-class Stage:
+class Stage(Value):
     """Turns n points into `size(n)` points. Subclasses are frozen, final, and named as in the literature."""
 
     anchors: ClassVar[tuple[str, ...]] = ()  # reference rows behind the points: "origin", "start"
@@ -47,14 +41,6 @@ class Stage:
     chains: ClassVar[bool] = True  # can stand behind other stages
     answers: ClassVar[bool] = True  # with one vector, whatever n is
     why: ClassVar[str] = "weight zero"  # said of a worker that was left out
-
-    def __post_init__(self) -> None:
-        check(self)
-
-    def __repr__(self) -> str:
-        """The name with the fields that differ from their defaults: Krum(f=3)."""
-        told = ((f.name, getattr(self, f.name), f.default) for f in fields(self))
-        return f"{type(self).__name__}({', '.join(f'{name}={v!r}' for name, v, usual in told if v != usual)})"
 
     def least(self) -> int:
         """The smallest n that the stage accepts: 2f + 1 unless it says otherwise."""

@@ -12,7 +12,7 @@ import numpy as np
 from holdfast.errors import BadInput
 from holdfast.rules.base import DistanceRule, Distances, Rng, Weights, value
 from holdfast.rules.decision import Choice
-from holdfast.rules.fields import check
+from holdfast.values import check
 
 STEPS = 50  # concentration steps at most
 BEYOND = 1e300  # stands for an infinite squared distance in products, where 0 · inf would be nan

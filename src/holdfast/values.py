@@ -1,16 +1,20 @@
-"""Hyperparameters are checked once, when the value is built, by the names of its fields."""
+"""Values: frozen records whose text is their name, such as Krum(f=3) or Empire(scale=0.1).
+
+Hyperparameters are checked once, when the value is built, by the names of their fields.
+"""
 
 from __future__ import annotations
 
 import math
 import operator
-from dataclasses import fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar, dataclass_transform, final
 
 import numpy as np
 
 from holdfast.errors import BadInput
 
+T = TypeVar("T")
 COUNTS = {
     "f": 0,
     "m": 1,
@@ -20,10 +24,31 @@ COUNTS = {
     "refine": 0,
     "candidates": 1,
     "cap": 1,
+    "shards": 1,
+    "every": 1,
 }  # name -> smallest
-LENGTHS = {"tau": True, "floor": False, "filter": True}  # name -> must it exceed zero
+LENGTHS = {"tau": True, "floor": False, "filter": True, "alpha": True, "scale": False, "margin": False}  # name -> must it exceed zero
 FLAGS = ("lower", "squared")
 OTHERS = ("others", "rule", "parts", "anchor", "length", "beyond")  # checked where they are used
+
+
+@dataclass_transform(frozen_default=True)
+def value(cls: type[T]) -> type[T]:
+    """A frozen dataclass that nobody subclasses; its text, which Value gives it, is its name."""
+    return final(dataclass(frozen=True, repr=False)(cls))
+
+
+@dataclass(frozen=True, repr=False)
+class Value:
+    """Equal when its fields are, checked when it is built, written as it is parsed."""
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def __repr__(self) -> str:
+        """The name with the fields that differ from their defaults: Krum(f=3)."""
+        told = ((f.name, getattr(self, f.name), f.default) for f in fields(self))
+        return f"{type(self).__name__}({', '.join(f'{name}={v!r}' for name, v, usual in told if v != usual)})"
 
 
 def check(value: Any) -> None:
