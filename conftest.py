@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 import holdfast
+import holdfast.attacks
 
 settings.register_profile("fixed", derandomize=True, database=None)
 settings.register_profile("fuzz", print_blob=True)
@@ -21,4 +22,5 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 @pytest.fixture(autouse=True)
 def _names(doctest_namespace: dict[str, Any]) -> None:
-    doctest_namespace.update({name: getattr(holdfast, name) for name in holdfast.__all__}, np=np)
+    for room in (holdfast, holdfast.attacks):
+        doctest_namespace.update({name: getattr(room, name) for name in room.__all__}, np=np)

@@ -40,6 +40,7 @@ from holdfast.rules import (
 )
 from holdfast.rules.decision import Decision
 from holdfast.spec import parse
+from holdfast.twophase import Ballot, Cent2P, Mean2P, Numeric, TwoPhase
 
 __version__ = "0.1.0"
 
@@ -54,8 +55,10 @@ __all__ = [
     "SMEA",
     "Average",
     "BadInput",
+    "Ballot",
     "Bucketing",
     "Bulyan",
+    "Cent2P",
     "CenterExact",
     "CenteredClipping",
     "CenterwO",
@@ -65,6 +68,7 @@ __all__ = [
     "GeometricMedian",
     "Krum",
     "MeaMed",
+    "Mean2P",
     "MeanExact",
     "MeanwO",
     "Medoid",
@@ -72,8 +76,10 @@ __all__ = [
     "MultiKrum",
     "NearestTo",
     "NormBoundedMean",
+    "Numeric",
     "OuterCenter",
     "OuterMean",
     "StreamCenterwO",
+    "TwoPhase",
     "parse",
 ]

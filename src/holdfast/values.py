@@ -27,7 +27,14 @@ COUNTS = {
     "shards": 1,
     "every": 1,
 }  # name -> smallest
-LENGTHS = {"tau": True, "floor": False, "filter": True, "alpha": True, "scale": False, "margin": False}  # name -> must it exceed zero
+LENGTHS = {
+    "tau": True,
+    "floor": False,
+    "filter": True,
+    "alpha": True,
+    "scale": False,
+    "margin": False,
+}  # name -> must it exceed zero
 FLAGS = ("lower", "squared")
 OTHERS = ("others", "rule", "parts", "anchor", "length", "beyond")  # checked where they are used
 

@@ -1,0 +1,78 @@
+"""The attacks, each a frozen value called with a View of the round; no training loop is needed to try one.
+
+>>> Empire(scale=0.1)(View(honest=np.array([[1.0], [3.0]]), own=np.zeros((2, 1))))
+array([[-0.2],
+       [-0.2]])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.attacks.base import Attack, View
+from holdfast.attacks.blind import Gauss, Inf, LabelFlip, Malformed, NaN, NoAttack, SignFlip, Silent, Zero
+from holdfast.attacks.hidden import Mimic, MinMax, MinSum, Spread
+from holdfast.attacks.informed import ALIE, Empire, Omniscient, ScaledVariance
+from holdfast.attacks.tailored import PGA, Canvass
+from holdfast.attacks.voters import VOTERS, Voter
+
+PAPER = (LabelFlip, SignFlip, Gauss, Omniscient, Empire, ScaledVariance, PGA)
+ATTACKS: dict[str, type[Any]] = {
+    attack.__name__: attack
+    for attack in (*PAPER, ALIE, MinMax, MinSum, Mimic, Spread, Canvass, Zero, Inf, NaN, Silent, Malformed, NoAttack)
+}
+NAMED: dict[str, Any] = {
+    **ATTACKS,
+    "IPM": Empire,
+    "OptALIE": lambda spread=False: PGA(along="std", spread=spread),
+    "OptIPM": lambda spread=False: PGA(along="mean", spread=spread),
+}
+"""What a text can name: parse("IPM(scale=3)", NAMED)."""
+
+
+def seven(text: bool = True, n: int = 35) -> dict[str, Attack]:
+    """The seven attacks of Yi et al. 2024 by their short names, with the text's parameters or the program's.
+
+    >>> seven()["SV"], seven(text=False)["SV"]
+    (ScaledVariance(), ScaledVariance(z=0.5714285714285714, over='honest'))
+    """
+    return {
+        "LF": LabelFlip(by="authors"),
+        "SF": SignFlip(),
+        "Gauss": Gauss() if text else Gauss(length="deviation"),
+        "Omn": Omniscient(form="text" if text else "program"),
+        "Empire": Empire(scale=0.1),
+        "SV": ScaledVariance(z=20.0) if text else ScaledVariance(z=20 / n, over="honest"),
+        "PGA": PGA(),
+    }
+
+
+__all__ = [
+    "ALIE",
+    "ATTACKS",
+    "NAMED",
+    "PAPER",
+    "PGA",
+    "VOTERS",
+    "Attack",
+    "Canvass",
+    "Empire",
+    "Gauss",
+    "Inf",
+    "LabelFlip",
+    "Malformed",
+    "Mimic",
+    "MinMax",
+    "MinSum",
+    "NaN",
+    "NoAttack",
+    "Omniscient",
+    "ScaledVariance",
+    "SignFlip",
+    "Silent",
+    "Spread",
+    "View",
+    "Voter",
+    "Zero",
+    "seven",
+]

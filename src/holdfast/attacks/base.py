@@ -1,0 +1,85 @@
+"""What an attacker sees of a round, and what an attack is: a frozen value called with that view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from holdfast.rules import Average
+from holdfast.twophase import TwoPhase, needs
+from holdfast.values import Value
+
+Rows = np.ndarray
+Losses = Callable[[np.ndarray], np.ndarray]
+
+
+def _generator() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A round as an omniscient attacker sees it, before anything is sent.
+
+    `honest` are the honest workers' rows, `own` the rows that the Byzantine workers would send if they were honest,
+    `rule` and `f` the server's; `losses` tells the honest workers' losses at the model after a given aggregate.
+    """
+
+    honest: Rows
+    own: Rows
+    rule: Any = field(default_factory=Average)
+    f: int = 0
+    rng: np.random.Generator = field(default_factory=_generator)
+    start: Any = None
+    losses: Losses | None = None
+
+    @property
+    def n(self) -> int:
+        return len(self.honest) + len(self.own)
+
+    def everyone(self) -> Rows:
+        """The mean of all rows as they are without an attack."""
+        return (self.honest.sum(axis=0) + self.own.sum(axis=0)) / self.n
+
+    def answers(self, X: Rows) -> list[np.ndarray]:
+        """What the server would get from these n rows: one aggregate, or both candidates; always alike."""
+        rules = (self.rule.inner, self.rule.outer) if isinstance(self.rule, TwoPhase) else (self.rule,)
+        return [rule(X, **needs(rule, rng=_generator(), start=self.start)) for rule in rules]
+
+
+@dataclass(frozen=True, repr=False)
+class Attack(Value):
+    """Maps a view to one row a Byzantine worker; a data attack maps labels to labels as well.
+
+    A *sneak* places its rows among the honest ones, a *siege* around them (Yi et al. 2024).
+    """
+
+    kind: ClassVar[str] = ""  # sneak or siege
+    formula: ClassVar[str] = ""
+    source: ClassVar[str] = ""
+
+    def __call__(self, seen: View) -> Any:
+        """(len(seen.own), d) rows, or a list of whatever is sent instead."""
+        raise TypeError(f"{type(self).__name__} does not say what it sends")
+
+    def labels(self, y: np.ndarray, classes: int) -> np.ndarray:
+        """The labels on which a Byzantine worker computes its own update."""
+        return y
+
+
+def copies(row: np.ndarray, like: Rows) -> Rows:
+    """The same row from every Byzantine worker, in the dtype of theirs."""
+    return np.broadcast_to(row.astype(like.dtype, copy=False), like.shape)
+
+
+def spread(row: np.ndarray, own: Rows) -> Rows:
+    """Rows of this mean that keep the pairwise distances of the workers' own rows.
+
+    >>> spread(np.array([9.0]), np.array([[1.0], [3.0]]))
+    array([[ 8.],
+           [10.]])
+    """
+    return own - own.mean(axis=0) + row.astype(own.dtype, copy=False)

@@ -1,0 +1,179 @@
+"""Attacks that need nothing but a worker's own data: no view of the others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.attacks.base import Attack, Rows, View
+from holdfast.errors import BadInput
+from holdfast.values import value
+
+
+@value
+class NoAttack(Attack):
+    """Byzantine workers that behave: what a rule costs when nobody lies.
+
+    >>> NoAttack()(View(honest=np.zeros((2, 1)), own=np.ones((1, 1))))
+    array([[1.]])
+    """
+
+    kind = "none"
+    formula = "x_i"
+
+    def __call__(self, seen: View) -> Rows:
+        return seen.own
+
+
+@value
+class LabelFlip(Attack):
+    r"""LF: the worker is honest about wrong labels, :math:`y \to \pi(y)` for a permutation of the classes.
+
+    `by="reverse"` is y → C - 1 - y. `by="authors"` is the permutation of the program of Yi et al. 2024: digits
+    y → (7y + 1) mod 10, and, with 62 classes, upper and lower case exchanged. The paper says only that it is a
+    deterministic permutation. A sneak.
+
+    >>> LabelFlip(by="authors").labels(np.array([0, 1, 9, 10, 61]), 62)
+    array([ 1,  8,  4, 36, 35])
+    >>> LabelFlip().labels(np.array([0, 9]), 10)
+    array([9, 0])
+    """
+
+    by: str = "reverse"
+    kind = "sneak"
+    formula = "gradients at labels π(y)"
+    source = "Yi et al. 2024"
+
+    def __post_init__(self) -> None:
+        if self.by not in ("reverse", "authors"):
+            raise BadInput(f"LabelFlip was given by = {self.by!r}; it is 'reverse' or 'authors'.")
+
+    def __call__(self, seen: View) -> Rows:
+        return seen.own
+
+    def labels(self, y: np.ndarray, classes: int) -> np.ndarray:
+        if self.by == "reverse":
+            return classes - 1 - y
+        if classes not in (10, 62):
+            raise BadInput(
+                f"LabelFlip(by='authors') was given {classes} classes; it is for 10 or 62, 'reverse' for any."
+            )
+        letters = np.where(y < 36, y + 26, y - 26)
+        return np.where(y < 10, (7 * y + 1) % 10, letters)
+
+
+@value
+class SignFlip(Attack):
+    """SF: each worker sends its own update times -1, text and program alike. A siege where gradients agree.
+
+    >>> SignFlip()(View(honest=np.zeros((2, 1)), own=np.array([[1.0], [-2.0]])))
+    array([[-1.],
+           [ 2.]])
+    """
+
+    kind = "siege"
+    formula = "-x_i"
+    source = "Yi et al. 2024"
+
+    def __call__(self, seen: View) -> Rows:
+        return -seen.own
+
+
+@value
+class Gauss(Attack):
+    r"""Gauss: noise instead of the update.
+
+    `length="same"`: a Gaussian direction with exactly the norm of the worker's update, the text of Yi et al. 2024.
+    `length="deviation"`: their program's `gauss`, N(0, s²) in every coordinate with s the standard deviation over the
+    d coordinates of the update. `length="minus"`: their `gauss2`, the text's vector minus the update. A siege.
+
+    >>> row = Gauss()(View(honest=np.zeros((2, 2)), own=np.array([[3.0, 4.0]])))
+    >>> round(float(np.linalg.norm(row)), 9)
+    5.0
+    """
+
+    length: str = "same"
+    kind = "siege"
+    formula = "|x_i| g/|g|, g Gaussian"
+    source = "Yi et al. 2024"
+
+    def __post_init__(self) -> None:
+        if self.length not in ("same", "deviation", "minus"):
+            raise BadInput(f"Gauss was given length = {self.length!r}; it is 'same', 'deviation' or 'minus'.")
+
+    def __call__(self, seen: View) -> Rows:
+        own = seen.own
+        wide = own.dtype == np.float64
+        noise = seen.rng.standard_normal(own.shape, dtype=np.float64 if wide else np.float32)
+        if self.length == "deviation":
+            return (noise * own.std(axis=1, keepdims=True)).astype(own.dtype, copy=False)
+        ratio = np.linalg.norm(own, axis=1, keepdims=True) / np.linalg.norm(noise, axis=1, keepdims=True)
+        noise *= ratio
+        return (noise - own if self.length == "minus" else noise).astype(own.dtype, copy=False)
+
+
+@value
+class Zero(Attack):
+    """Zeros: the worker that does no work. A sneak.
+
+    >>> Zero()(View(honest=np.ones((2, 1)), own=np.ones((1, 1))))
+    array([[0.]])
+    """
+
+    kind = "sneak"
+    formula = "0"
+
+    def __call__(self, seen: View) -> Rows:
+        return np.zeros_like(seen.own)
+
+
+@value
+class Inf(Attack):
+    """Infinities. A siege; holdfast drops them by name.
+
+    >>> Inf()(View(honest=np.ones((2, 1)), own=np.ones((1, 1))))
+    array([[inf]])
+    """
+
+    kind = "siege"
+    formula = "∞"
+
+    def __call__(self, seen: View) -> Rows:
+        return np.full_like(seen.own, np.inf)
+
+
+@value
+class NaN(Attack):
+    """Not a number in every coordinate. A siege; holdfast drops them by name.
+
+    >>> NaN()(View(honest=np.ones((2, 1)), own=np.ones((1, 1))))
+    array([[nan]])
+    """
+
+    kind = "siege"
+    formula = "nan"
+
+    def __call__(self, seen: View) -> Rows:
+        return np.full_like(seen.own, np.nan)
+
+
+@value
+class Silent(Attack):
+    """Nothing at all, so that n shrinks."""
+
+    kind = "siege"
+    formula = "no message"
+
+    def __call__(self, seen: View) -> list[None]:
+        return [None] * len(seen.own)
+
+
+@value
+class Malformed(Attack):
+    """Messages of every wrong shape: too short, a matrix, a text, a dict, nothing, in turn."""
+
+    kind = "siege"
+    formula = "wrong shapes"
+
+    def __call__(self, seen: View) -> list[object]:
+        wrong = (seen.own[0][:-1], np.zeros((2, 2)), "update", {"weight": [1.0]}, None)
+        return [wrong[i % len(wrong)] for i in range(len(seen.own))]

@@ -1,0 +1,161 @@
+"""Attacks that keep to the distances that honest rows have, so that distance alone does not betray them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.attacks.base import Attack, Rows, View, copies, spread
+from holdfast.attacks.informed import moments
+from holdfast.errors import BadInput
+from holdfast.values import value
+
+
+@value
+class MinMax(Attack):
+    r"""As far from the mean as the honest rows are from each other (Shejwalkar and Houmansadr 2021).
+
+    .. math:: \bar x_H - \gamma p, \quad \gamma = \max \{\gamma : \max_i \lVert \bar x_H - \gamma p - x_i \rVert \le
+              \max_{i,j} \lVert x_i - x_j \rVert \}
+
+    with p the unit vector along the deviations (`along="std"`), the signs of the mean ("sign") or the mean
+    ("mean"). Solved in closed form. A sneak.
+
+    >>> MinMax(along="mean")(View(honest=np.array([[1.0], [3.0]]), own=np.zeros((1, 1))))
+    array([[1.]])
+    """
+
+    along: str = "std"
+    kind = "sneak"
+    formula = "mean_H - γ p, at most the honest diameter from all"
+    source = "Shejwalkar & Houmansadr 2021"
+
+    def __post_init__(self) -> None:
+        directed(self)
+
+    def __call__(self, seen: View) -> Rows:
+        mean, p = seen.honest.mean(axis=0), direction(seen.honest, self.along)
+        off = mean - seen.honest
+        squares = np.einsum("ij,ij->i", off, off, dtype=np.float64)
+        slope = (off @ p).astype(np.float64)
+        room = pairwise(off).max() - squares
+        gamma = (slope + np.sqrt(slope**2 + np.maximum(room, 0))).min()
+        return copies(mean - max(gamma, 0.0) * p, seen.own)
+
+
+@value
+class MinSum(Attack):
+    r"""As far in sum of squares as the outermost honest row (Shejwalkar and Houmansadr 2021).
+
+    .. math:: \bar x_H - \gamma p, \quad \gamma = \max \{\gamma : \sum_i \lVert \bar x_H - \gamma p - x_i \rVert^2 \le
+              \max_i \sum_j \lVert x_i - x_j \rVert^2 \}
+
+    with p as in MinMax. Closed form: the sum is that around the mean plus h γ². A sneak.
+
+    >>> MinSum(along="mean")(View(honest=np.array([[1.0], [3.0]]), own=np.zeros((1, 1))))
+    array([[1.]])
+    """
+
+    along: str = "std"
+    kind = "sneak"
+    formula = "mean_H - γ p, at most the largest honest sum of squares"
+    source = "Shejwalkar & Houmansadr 2021"
+
+    def __post_init__(self) -> None:
+        directed(self)
+
+    def __call__(self, seen: View) -> Rows:
+        mean, p = seen.honest.mean(axis=0), direction(seen.honest, self.along)
+        D = pairwise(mean - seen.honest)
+        room = D.sum(axis=1).max() - D.sum() / (2 * len(D))
+        return copies(mean - np.sqrt(max(room, 0.0) / len(D)) * p, seen.own)
+
+
+@value
+class Mimic(Attack):
+    """All Byzantine workers copy one honest worker, so that the data seem less varied (Karimireddy et al. 2022).
+
+    `worker` is its place among the honest; None takes the one farthest along the direction in which the
+    honest rows vary most. A sneak that only hurts where workers' data differ.
+
+    >>> Mimic(worker=1)(View(honest=np.array([[1.0], [3.0]]), own=np.zeros((1, 1))))
+    array([[3.]])
+    """
+
+    worker: int | None = None
+    kind = "sneak"
+    formula = "x_k of one honest k"
+    source = "Karimireddy et al. 2022"
+
+    def __post_init__(self) -> None:
+        if self.worker is not None and (not isinstance(self.worker, int) or self.worker < 0):
+            raise BadInput(f"Mimic was given worker = {self.worker!r}; it is a place among the honest workers, from 0.")
+
+    def __call__(self, seen: View) -> Rows:
+        if self.worker is not None and self.worker >= len(seen.honest):
+            raise BadInput(f"{self!r} was given {len(seen.honest)} honest workers; name one of them, from 0.")
+        return copies(seen.honest[self._chosen(seen.honest) if self.worker is None else self.worker], seen.own)
+
+    def _chosen(self, honest: Rows) -> int:
+        off = honest - honest.mean(axis=0)
+        _, vectors = np.linalg.eigh(np.asarray(off @ off.T, dtype=np.float64))
+        return int(np.abs(vectors[:, -1]).argmax())
+
+
+@value
+class Spread(Attack):
+    r"""Another attack without its copies: the same mean, the pairwise distances of honest workers.
+
+    .. math:: x_i - \bar x_B + \bar a
+
+    with a the rows of `attack` and x_i the workers' own honest rows. The model attacks of the literature send b
+    copies of one vector, a cluster of radius zero that any Outer rule removes whatever it contains; these rows
+    spread as honest ones do.
+
+    >>> Spread(Zero())(View(honest=np.zeros((2, 1)), own=np.array([[1.0], [3.0]])))
+    array([[-1.],
+           [ 1.]])
+    """
+
+    attack: Attack
+    formula = "x_i - mean_B + mean of an attack"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.attack, Attack):
+            raise BadInput(f"Spread was given {self.attack!r}; it takes an attack, as in Spread(Empire(scale=0.1)).")
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return self.attack.kind
+
+    def labels(self, y: np.ndarray, classes: int) -> np.ndarray:
+        return self.attack.labels(y, classes)
+
+    def __call__(self, seen: View) -> Rows:
+        rows = self.attack(seen)
+        if not isinstance(rows, np.ndarray) or not len(rows):
+            return rows
+        return spread(rows.mean(axis=0), seen.own)
+
+
+DIRECTIONS = ("sign", "std", "mean")
+
+
+def directed(attack: Attack) -> None:
+    """Refuse a direction that nobody knows."""
+    if (along := getattr(attack, "along", None)) not in DIRECTIONS:
+        raise BadInput(f"{type(attack).__name__} was given along = {along!r}; it is 'sign', 'std' or 'mean'.")
+
+
+def direction(honest: Rows, along: str) -> np.ndarray:
+    """The unit vector along the signs of the mean, the deviations, or the mean; zero where these vanish."""
+    mean = honest.mean(axis=0)
+    p = moments(honest)[1] if along == "std" else np.sign(mean) if along == "sign" else mean
+    length = float(np.linalg.norm(p))
+    return p / length if length else p
+
+
+def pairwise(off: Rows) -> np.ndarray:
+    """Squared distances between centred rows; good enough to compare lengths."""
+    G = np.asarray(off @ off.T, dtype=np.float64)
+    squares = np.diag(G)
+    return np.maximum(squares[:, None] + squares - 2 * G, 0.0)

@@ -1,0 +1,150 @@
+"""Attacks with a formula over what the honest workers send; they do not know the rule."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+
+from holdfast.attacks.base import Attack, Rows, View, copies
+from holdfast.errors import BadInput
+from holdfast.values import value
+
+OVER = ("all", "honest")
+
+
+@value
+class Omniscient(Attack):
+    r"""Omn: turns the plain mean of everybody around (after Blanchard et al. 2017).
+
+    `form="program"` is :math:`\bar x_B - \tfrac{2n}{b} \bar x_{all}` for b Byzantine workers with own rows of mean
+    :math:`\bar x_B`, after which the mean of all is exactly :math:`-\bar x_{all}`. `form="text"` is the paper's
+    sentence read as it stands, :math:`\bar x_{all} - \tfrac{2n}{b} \bar x_B`, which does not do so. A siege for small
+    b, a sneak where 2n/b is small against the honest spread.
+
+    >>> seen = View(honest=np.array([[1.0], [2.0]]), own=np.array([[3.0]]))
+    >>> Omniscient()(seen), Omniscient(form="text")(seen)
+    (array([[-9.]]), array([[-16.]]))
+    """
+
+    form: str = "program"
+    kind = "siege"
+    formula = "mean_B - (2n/b) mean_all"
+    source = "Yi et al. 2024"
+
+    def __post_init__(self) -> None:
+        if self.form not in ("program", "text"):
+            raise BadInput(f"Omniscient was given form = {self.form!r}; it is 'program' or 'text'.")
+
+    def __call__(self, seen: View) -> Rows:
+        if not len(seen.own):
+            return seen.own
+        every, own, factor = seen.everyone(), seen.own.mean(axis=0), 2 * seen.n / len(seen.own)
+        return copies(own - factor * every if self.form == "program" else every - factor * own, seen.own)
+
+
+@value
+class Empire(Attack):
+    r"""Fall of empires, also called inner product manipulation (IPM): a small step the wrong way (Xie et al. 2020).
+
+    .. math:: -\epsilon \, \bar x_H
+
+    ε = `scale` is 0.1 in Yi et al. 2024, text and program alike, and in ByzFL's IPM 3 by default. A sneak for ε
+    below 1, a siege for large ε.
+
+    >>> Empire(scale=0.5)(View(honest=np.array([[1.0], [3.0]]), own=np.zeros((1, 1))))
+    array([[-1.]])
+    """
+
+    scale: float = 0.1
+    kind = "sneak"
+    formula = "-ε mean_H"
+    source = "Xie et al. 2020"
+
+    def __call__(self, seen: View) -> Rows:
+        return copies(-self.scale * seen.honest.mean(axis=0), seen.own)
+
+
+@value
+class ScaledVariance(Attack):
+    r"""SV: the mean, shifted in every coordinate by z standard deviations.
+
+    .. math:: \bar x - z \, \sigma(x)
+
+    over the honest rows of all workers (`over="all"`) or of the honest ones alone (`over="honest"`). The text of Yi et
+    al. 2024 says z = 20 over all; their program multiplies the updates by 1/n before it takes the deviation, over the
+    honest, so that its z is 20/n: `ScaledVariance(z=20/35, over="honest")`. The sign is the program's; the text
+    gives none. A siege for z = 20, a sneak for z below 1.
+
+    >>> ScaledVariance(z=2.0)(View(honest=np.array([[1.0], [3.0]]), own=np.array([[1.0], [3.0]])))
+    array([[0.],
+           [0.]])
+    """
+
+    z: float = 20.0
+    over: str = "all"
+    kind = "siege"
+    formula = "mean - z std"
+    source = "Yi et al. 2024"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.z, (int, float)) or not np.isfinite(self.z):
+            raise BadInput(f"ScaledVariance was given z = {self.z!r}; it is a finite number.")
+        if self.over not in OVER:
+            raise BadInput(f"ScaledVariance was given over = {self.over!r}; it is 'all' or 'honest'.")
+
+    def __call__(self, seen: View) -> Rows:
+        rows = (seen.honest, seen.own) if self.over == "all" else (seen.honest,)
+        mean, deviation = moments(*rows)
+        return copies(mean - self.z * deviation, seen.own)
+
+
+@value
+class ALIE(Attack):
+    r"""A little is enough: as far out as a majority can hide it (Baruch et al. 2019).
+
+    .. math:: \bar x_H - z_{\max} \sigma_H, \quad \Phi(z_{\max}) = \frac{n - b - s}{n - b},
+              \quad s = \lfloor n/2 + 1 \rfloor - b
+
+    for b Byzantine workers; at most 0 where no majority can be fooled, then 0. A given `z` is used as it is. A sneak.
+
+    >>> ALIE(z=1.0)(View(honest=np.array([[1.0], [3.0]]), own=np.zeros((1, 1))))
+    array([[1.]])
+    >>> round(zmax(20, 8), 4)
+    0.6745
+    """
+
+    z: float | None = None
+    kind = "sneak"
+    formula = "mean_H - z_max std_H"
+    source = "Baruch et al. 2019"
+
+    def __post_init__(self) -> None:
+        if self.z is not None and (not isinstance(self.z, (int, float)) or not np.isfinite(self.z)):
+            raise BadInput(f"ALIE was given z = {self.z!r}; it is a finite number, or None for its own z_max.")
+
+    def __call__(self, seen: View) -> Rows:
+        mean, deviation = moments(seen.honest)
+        z = zmax(seen.n, len(seen.own)) if self.z is None else self.z
+        return copies(mean - z * deviation, seen.own)
+
+
+def zmax(n: int, b: int) -> float:
+    """The z_max of n workers of which b lie."""
+    p = (n - b - (n // 2 + 1 - b)) / (n - b)
+    return max(0.0, NormalDist().inv_cdf(p)) if 0 < p < 1 else 0.0
+
+
+def moments(*rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation (over n, not n - 1) in every coordinate of the rows taken together.
+
+    Centred on the first row before squaring, so that nothing is lost to an offset.
+    """
+    n, pivot = sum(map(len, rows)), rows[0][0]
+    total, squares = np.zeros_like(pivot), np.zeros_like(pivot)
+    for row in (row for some in rows for row in some):  # a row at a time: no copy of all of them
+        off = row - pivot
+        total += off
+        squares += off * off
+    mean = total / n
+    return pivot + mean, np.sqrt(np.maximum(squares / n - mean * mean, 0))

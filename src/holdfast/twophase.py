@@ -1,0 +1,250 @@
+"""Two phases: the server proposes two candidates, the workers elect one (Yi et al. 2024, Algorithm 3).
+
+Inner resists a siege and is fooled by a sneak; Outer the other way round. Both functions are pure.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import BadInput
+from holdfast.rules import CATALOGUE, CenterwO, MeanwO, OuterCenter, OuterMean
+from holdfast.rules.base import Stage
+from holdfast.rules.decision import Decision
+from holdfast.structure import flatten
+from holdfast.values import Value, value
+
+log = logging.getLogger("holdfast")
+WINNERS = ("inner", "outer")
+_TOLD: set[Any] = set()  # what was logged once
+
+
+@value
+class Ballot(Value):
+    """One vote a worker for the candidate of smaller loss; the majority of the votes that came wins.
+
+    Ties, of a voter's losses and of the votes, go to Inner, which has a guarantee, or to Outer (`ties="outer"`), as
+    in the authors' program.
+
+    >>> Ballot().count(np.array([0.3, -0.1, 0.2]), f=1)
+    ('outer', 1.0)
+    """
+
+    ties: str = "inner"
+
+    def __post_init__(self) -> None:
+        if self.ties not in WINNERS:
+            raise BadInput(f"Ballot was given ties = {self.ties!r}; it is 'inner' or 'outer'.")
+
+    def count(self, gains: np.ndarray, f: int) -> tuple[str, float]:
+        """Who wins, and by how many votes for Outer; a gain is a voter's loss at Inner minus that at Outer."""
+        tie = 1 if self.ties == "outer" else -1
+        lead = float(np.where(gains == 0, tie, np.sign(gains)).sum())
+        return ("outer" if lead > 0 or (lead == 0 and tie > 0) else "inner"), lead
+
+
+BALLOT = Ballot()
+
+
+@value
+class Numeric(Value):
+    r"""The f-trimmed mean of the workers' loss differences; Outer wins if it exceeds the margin.
+
+    The sign is right whenever the honest mean of the differences exceeds :math:`\sqrt{f/(n-2f)}` of their standard
+    deviation; a ballot needs :math:`\sqrt{n/(n-2f)}`. Differences are not clipped, which could turn the sign.
+    Outer has no worst-case guarantee, hence the margin.
+
+    >>> Numeric().count(np.array([0.75, -0.25, 0.5, -90.0, 0.5]), f=1)
+    ('outer', 0.25)
+    """
+
+    margin: float = 0.0
+
+    def count(self, gains: np.ndarray, f: int) -> tuple[str, float]:
+        """Who wins, and by what trimmed mean; infinities of both signs elect Inner."""
+        left = np.sort(gains)[f : len(gains) - f]
+        if np.isposinf(left).any() and np.isneginf(left).any():
+            return "inner", 0.0
+        mean = float((left / len(left)).sum())
+        return ("outer" if mean > self.margin else "inner"), mean
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """What the server proposes: two decisions, each with its aggregate as `value`."""
+
+    inner: Decision
+    outer: Decision
+
+    @property
+    def voters(self) -> tuple[int, ...]:
+        """Whoever was not dropped in phase one."""
+        return tuple(int(i) for i in self.inner.rows)
+
+    @property
+    def f(self) -> int:
+        """The tolerance with which phase one ended."""
+        return tolerance(self.inner.rule)
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The outcome: which candidate, by what lead of Outer, how many reports counted, and why if it was not a vote.
+
+    `certain` says that every possible set of n - f honest voters prefers Outer on average.
+    """
+
+    name: str
+    lead: float
+    reports: int
+    why: str = ""
+    certain: bool = False
+
+
+@value
+class TwoPhase(Value):
+    """An Inner rule, an Outer rule and the election between their answers.
+
+    >>> TwoPhase(inner=MeanwO(f=2), outer=OuterMean(f=2)) == Mean2P(f=2)
+    True
+    """
+
+    inner: Stage
+    outer: Stage
+    election: Ballot | Numeric = BALLOT
+
+    def __post_init__(self) -> None:
+        for name in WINNERS:
+            if not isinstance(rule := getattr(self, name), Stage) or not rule.answers:
+                raise BadInput(f"TwoPhase was given {name} = {rule!r}; it is a rule, such as MeanwO(f=3).")
+        if not isinstance(self.election, Ballot | Numeric):
+            raise BadInput(f"TwoPhase was given election = {self.election!r}; it is Ballot() or Numeric(margin=0.0).")
+
+    @property
+    def random(self) -> bool:
+        return bool(self.inner.random or self.outer.random)
+
+    @property
+    def f(self) -> int:
+        return tolerance(self.inner)
+
+    def least(self) -> int:
+        """The smallest n that both rules accept."""
+        return max(self.inner.least(), self.outer.least())
+
+    def propose(self, X: Any, **words: Any) -> Candidates:
+        """Both candidates of a round."""
+        return propose(X, self.inner, self.outer, **words)
+
+    def elect(self, candidates: Candidates, reports: Iterable[Any]) -> Winner:
+        """The winner by the reports of the voters."""
+        return elect(candidates, reports, self.election)
+
+
+def Cent2P(f: int) -> TwoPhase:  # noqa: N802 - the paper's name
+    """The paper's Cent2P: CenterwO against OuterCenter, by ballot."""
+    return TwoPhase(CenterwO(f=f), OuterCenter(f=f))
+
+
+def Mean2P(f: int) -> TwoPhase:  # noqa: N802 - the paper's name
+    """The paper's Mean2P: MeanwO against OuterMean, by ballot."""
+    return TwoPhase(MeanwO(f=f), OuterMean(f=f))
+
+
+ELECTIONS = {"Ballot": Ballot, "Numeric": Numeric}
+AGGREGATORS: dict[str, Any] = {**CATALOGUE, "Cent2P": Cent2P, "Mean2P": Mean2P, "TwoPhase": TwoPhase, **ELECTIONS}
+"""What a text can name where two phases are possible: parse("Mean2P(f=3)", AGGREGATORS)."""
+
+
+def tolerance(rule: Any) -> int:
+    """How many liars a rule assumes: the largest f among its stages, 0 if none has one."""
+    return max((getattr(stage, "f", 0) for stage in (*getattr(rule, "parts", ()), rule)), default=0)
+
+
+def propose(X: Any, inner: Any, outer: Any, *more: Any, **words: Any) -> Candidates:
+    """The two candidates of a round; whoever can't be used is dropped from both.
+
+    >>> both = propose(np.array([[0.0], [1.0], [1.0], [2.0], [60.0]]), MeanwO(f=2), OuterMean(f=2))
+    >>> both.inner.value, both.outer.value
+    (array([0.66666667]), array([20.66666667]))
+    """
+    if more:
+        raise BadInput(
+            f"propose was given {2 + len(more)} candidates; with more than two, votes split between the good ones "
+            "and f liars can win, so propose two."
+        )
+    if isinstance(outer, OuterCenter | OuterMean) and outer.f == 1 and outer not in _TOLD:
+        _TOLD.add(outer)
+        log.warning("%r leaves out a cluster of one vector, which is an arbitrary worker", outer)
+    return Candidates(*(rule.decide(X, **needs(rule, **words)) for rule in (inner, outer)))
+
+
+def needs(rule: Any, rng: Any = None, start: Any = None, **words: Any) -> dict[str, Any]:
+    """What of all this a rule's call takes: rng if it draws, start if it starts somewhere."""
+    if rule.random:
+        words["rng"] = rng
+    if start is not None and any("start" in stage.anchors for stage in rule.stages()):
+        words["start"] = start
+    return words
+
+
+def elect(candidates: Candidates, reports: Iterable[Any], election: Ballot | Numeric = BALLOT) -> Winner:
+    """Count the reports, each a pair (voter, (loss at Inner, loss at Outer)).
+
+    A voter who was dropped in phase one, reports twice, or sends anything else than two numbers does not count. A
+    loss that is not finite is the worst one; two of them abstain. A candidate that is not finite loses without a vote.
+    With fewer than 2f + 1 reports Inner wins.
+    """
+    sound = [_finite(getattr(candidates, name).value) for name in WINNERS]
+    if not all(sound):
+        why = "the other candidate is not finite" if any(sound) else "no candidate is finite"
+        return Winner("outer" if sound[1] else "inner", 0.0, 0, why)
+    gains = np.array(list(gains_of(reports, candidates.voters).values()))
+    f = candidates.f
+    if len(gains) < 2 * f + 1:
+        return Winner("inner", 0.0, len(gains), why=f"{len(gains)} reports, fewer than {2 * f + 1}")
+    name, lead = election.count(gains, f)
+    certain = bool(np.isfinite(gains).all() and np.sort(gains)[: len(gains) - f].mean() > 0)
+    return Winner(name, lead, len(gains), certain=certain)
+
+
+def gains_of(reports: Iterable[Any], voters: Sequence[int]) -> dict[int, float]:
+    """What each voter gains by Outer, over those whose report counts.
+
+    >>> gains_of([(0, (2.0, 1.5)), (1, (1.0, 9.0)), (1, (9.0, 1.0)), (2, "me"), (7, (1.0, 2.0))], voters=range(4))
+    {0: 0.5}
+    """
+    known = set(voters)
+    heard: list[tuple[int, Any]] = []
+    for report in reports:
+        try:
+            who, losses = report
+            if isinstance(who, (int, np.integer)) and who in known:
+                heard.append((int(who), losses))
+        except Exception:  # whatever a hostile message says when it is looked at
+            continue
+    times = Counter(who for who, _ in heard)
+    gains = {who: _gain(losses) for who, losses in heard if times[who] == 1}
+    return {who: gain for who, gain in gains.items() if gain is not None}
+
+
+def _gain(losses: Any) -> float | None:
+    try:
+        inner, outer = (float(loss) for loss in losses)
+    except Exception:
+        return None
+    if not math.isfinite(inner):
+        return None if not math.isfinite(outer) else math.inf
+    return inner - outer if math.isfinite(outer) else -math.inf
+
+
+def _finite(update: Any) -> bool:
+    leaves = flatten(update)
+    return not isinstance(leaves, str) and all(np.isfinite(leaf).all() for _, leaf, _ in leaves)
