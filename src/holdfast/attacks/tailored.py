@@ -92,6 +92,8 @@ def _along(seen: View, along: str, apart: bool, harm: Harm, whole: bool = False)
     mean, p = seen.honest.mean(axis=0), direction(seen.honest, along)
     off = seen.honest - mean
     unit = float(np.sqrt(np.einsum("ij,ij->", off, off, dtype=np.float64) / len(off)))
+    if not np.isfinite(unit) or not np.isfinite(p).all():  # honest rows so large that their squares are not
+        return copies(mean, seen.own)
     small = _Small.of(seen, mean, p) if not whole else _Small(seen, mean, p)
 
     def harmful(gamma: float) -> tuple[bool, float]:
@@ -141,8 +143,10 @@ class _Small:
 
 def _coordinates(A: Rows) -> np.ndarray:
     """Rows of an isometric copy in as many coordinates as there are rows."""
-    values, vectors = np.linalg.eigh(np.asarray(A @ A.T, dtype=np.float64))
-    return vectors * np.sqrt(np.maximum(values, 0.0))
+    scale = float(np.abs(A).max()) or 1.0  # honest gradients of a model that was driven away are huge
+    B = A / scale
+    values, vectors = np.linalg.eigh(np.asarray(B @ B.T, dtype=np.float64))
+    return scale * vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 def _damage(seen: View, rows: Rows) -> tuple[bool, float]:

@@ -1,0 +1,204 @@
+"""All workers' gradients in one pass.
+
+Three ways, the first that the module allows: one pooled forward and backward pass over everybody's images, in which
+linear and convolutional layers hand each worker its own product; torch's vmap; a loop over workers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from torch.nn import functional as F
+
+from holdfast.errors import BadInput
+
+log = logging.getLogger("holdfast")
+Layer = nn.Linear | nn.Conv2d
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+class Gradients:
+    """The gradients of `loss(module(x), y)` for many workers at one model; `loss` is a mean over images.
+
+    Called with x (workers, batch, ...), y (workers, batch), out (workers, d): fills one row a worker, the parameters
+    in the module's order.
+    """
+
+    def __init__(self, module: nn.Module, loss: Loss) -> None:
+        for name, part in module.named_modules():
+            if getattr(part, "track_running_stats", False):
+                raise BadInput(
+                    f"layer {name!r} keeps running statistics, which no aggregation rule sees; "
+                    "use GroupNorm, or track_running_stats=False."
+                )
+        self.module, self.loss = module, loss
+        self.names = [name for name, _ in module.named_parameters()]
+        self.ways = [self._pooled, self._mapped, self._looped]
+        if not _poolable(module):
+            self.ways.pop(0)
+        self.checked = False
+
+    @property
+    def way(self) -> str:
+        """How the gradients are computed: pooled, mapped or looped."""
+        return self.ways[0].__name__[1:]
+
+    def __call__(self, x: Tensor, y: Tensor, out: Tensor) -> None:
+        while len(self.ways) > 1:
+            try:
+                self.ways[0](x, y, out)
+                if self.checked or self._agrees(x, y, out):
+                    self.checked = True
+                    return
+                why = "it gives other gradients than a worker by itself"
+            except Exception as error:  # torch says in many ways what it cannot do
+                why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            tried = self.way
+            self.ways.pop(0)
+            log.warning("gradients are %s, since %s is not possible for this module (%s)", self.way, tried, why)
+        self._looped(x, y, out)
+
+    def _agrees(self, x: Tensor, y: Tensor, out: Tensor) -> bool:
+        """Whether the first worker's row is what the module by itself gives; without dropout, whose draws differ."""
+        training = self.module.training
+        self.module.eval()
+        try:
+            got, want = torch.empty_like(out), torch.empty_like(out[:1])
+            self.ways[0](x, y, got)
+            self._looped(x[:1], y[:1], want)
+        finally:
+            self.module.train(training)
+        return torch.allclose(got[:1], want, rtol=1e-3, atol=1e-4 * float(want.abs().max()) + 1e-30, equal_nan=True)
+
+    def _pooled(self, x: Tensor, y: Tensor, out: Tensor) -> None:
+        w = len(y)
+        uses: list[tuple[Layer, Tensor, Tensor]] = []
+
+        def note(layer: Layer, given: tuple[Tensor, ...], answer: Tensor) -> None:
+            if not answer.requires_grad:
+                answer.requires_grad_()
+            uses.append((layer, given[0].detach(), answer))
+
+        layers = [layer for layer in self.module.modules() if isinstance(layer, Layer)]
+        hooks = [layer.register_forward_hook(note) for layer in layers]
+        held = [p for p in self.module.parameters() if p.requires_grad]
+        try:
+            for p in held:  # the pass stops at the layers' answers; their parameters come by worker
+                p.requires_grad_(False)
+            total = self.loss(self.module(together(x)), y.flatten(0, 1)) * w
+            slopes = torch.autograd.grad(total, [answer for _, _, answer in uses])
+        finally:
+            for hook in hooks:
+                hook.remove()
+            for p in held:
+                p.requires_grad_()
+        parts: dict[int, Tensor] = {}
+        for (layer, given, _), slope in zip(uses, slopes, strict=True):
+            for owner, part in _by_worker(layer, given, slope, w):
+                parts[id(owner)] = parts[id(owner)] + part if id(owner) in parts else part
+        at = 0
+        for p in self.module.parameters():
+            if id(p) in parts:
+                out[:, at : at + p.numel()].view(w, *p.shape).copy_(parts[id(p)])
+            else:
+                out[:, at : at + p.numel()] = 0
+            at += p.numel()
+
+    def _mapped(self, x: Tensor, y: Tensor, out: Tensor) -> None:
+        fixed = {name: p.detach() for name, p in self.module.named_parameters()}
+        grads = vmap(grad(self._at), in_dims=(None, 0, 0), randomness="different")(fixed, x, y)
+        self._fill(grads, out)
+
+    def _looped(self, x: Tensor, y: Tensor, out: Tensor) -> None:
+        for i in range(len(x)):
+            loss = self.loss(self.module(x[i]), y[i])
+            grads = torch.autograd.grad(loss, list(self.module.parameters()), allow_unused=True)
+            flat = [g.reshape(-1) if g is not None else torch.zeros_like(p).reshape(-1) for g, p in self._with(grads)]
+            torch.cat(flat, out=out[i])
+
+    def descend(self, models: Tensor, x: Tensor, y: Tensor, lr: float) -> None:
+        """One SGD step of every worker from its own model (workers, d), in place: what local steps are made of."""
+        split = dict(zip(self.names, self._views(models), strict=True))
+        try:
+            grads = vmap(grad(self._at), in_dims=(0, 0, 0), randomness="different")(split, x, y)
+            for name, g in grads.items():
+                split[name].sub_(g, alpha=lr)
+        except (RuntimeError, NotImplementedError, ValueError) as error:
+            log.debug("local steps by a loop: %s", error)
+            out = torch.empty_like(models[:1])
+            for i in range(len(models)):
+                self.load(models[i])
+                self._looped(x[i : i + 1], y[i : i + 1], out)
+                models[i].sub_(out[0], alpha=lr)
+
+    def load(self, flat: Tensor) -> None:
+        """Put a flat vector into the module's parameters."""
+        with torch.no_grad():
+            for p, part in zip(self.module.parameters(), self._views(flat[None]), strict=True):
+                p.copy_(part[0])
+
+    def _at(self, parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        return self.loss(functional_call(self.module, parameters, (x,)), y)
+
+    def _views(self, rows: Tensor) -> list[Tensor]:
+        sizes = [p.numel() for p in self.module.parameters()]
+        shapes = [p.shape for p in self.module.parameters()]
+        parts = torch.split(rows, sizes, dim=1)
+        return [part.view(len(rows), *shape) for part, shape in zip(parts, shapes, strict=True)]
+
+    def _with(self, grads: Any) -> Any:
+        return zip(grads, self.module.parameters(), strict=True)
+
+    def _fill(self, grads: dict[str, Tensor], out: Tensor) -> None:
+        torch.cat([grads[name].flatten(1) for name in self.names], dim=1, out=out)
+
+
+def together(x: Tensor) -> Tensor:
+    """Everybody's images as one batch; pictures with the channels last, which convolutions like."""
+    x = x.flatten(0, 1)
+    return x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
+
+
+def _poolable(module: nn.Module) -> bool:
+    """Whether all parameters belong to layers whose gradients we can share out, once each."""
+    known = {id(p) for layer in module.modules() if _known(layer) for p in layer.parameters(recurse=False)}
+    places = [id(p) for part in module.modules() for p in part.parameters(recurse=False)]
+    return len(places) == len(set(places)) and set(places) <= known
+
+
+def _known(layer: nn.Module) -> bool:
+    if isinstance(layer, nn.Conv2d):
+        return layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+    return type(layer) is nn.Linear
+
+
+def _by_worker(layer: Layer, given: Tensor, slope: Tensor, w: int) -> list[tuple[Tensor, Tensor]]:
+    """The gradients of a layer's weight and bias for each of w workers, from its input and its answer's slope."""
+    if isinstance(layer, nn.Conv2d):
+        columns, slope = _windows(layer, given).reshape(w, -1, layer.weight[0].numel()), slope.permute(0, 2, 3, 1)
+    else:
+        columns = given.reshape(w, -1, given.shape[-1])
+    slope = slope.reshape(w, -1, len(layer.weight))
+    weight = torch.bmm(slope.transpose(1, 2), columns)
+    if isinstance(layer, nn.Conv2d):
+        out, channels, *kernel = layer.weight.shape
+        weight = weight.view(w, out, *kernel, channels).permute(0, 1, 4, 2, 3)
+    parts = [(layer.weight, weight)]
+    return parts if layer.bias is None else [*parts, (layer.bias, slope.sum(dim=1))]
+
+
+def _windows(layer: nn.Conv2d, given: Tensor) -> Tensor:
+    """(images, height, width, kernel height, kernel width, channels): what each answer of a convolution saw."""
+    (ph, pw), (sh, sw), (dh, dw), (kh, kw) = (
+        (int(pair[0]), int(pair[1])) for pair in (layer.padding, layer.stride, layer.dilation, layer.kernel_size)
+    )
+    image = F.pad(given.permute(0, 2, 3, 1), (0, 0, pw, pw, ph, ph)).contiguous()
+    n, height, width, channels = image.shape
+    rows, columns = (height - dh * (kh - 1) - 1) // sh + 1, (width - dw * (kw - 1) - 1) // sw + 1
+    a, r, c = height * width * channels, width * channels, channels
+    return image.as_strided((n, rows, columns, kh, kw, channels), (a, sh * r, sw * c, dh * r, dw * c, 1))

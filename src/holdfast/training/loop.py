@@ -1,0 +1,111 @@
+"""RASHB and 2PRASHB: Algorithms 1 and 3 of Yi et al. 2024 as generators, one record a round.
+
+Evaluation, logging, checkpoints and early stops stand outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import BadInput
+from holdfast.rules.decision import Decision
+from holdfast.training.messages import RULE, VOTE, Sent, gather, generator
+from holdfast.training.run import Run
+from holdfast.training.state import State
+from holdfast.training.task import Task
+from holdfast.twophase import needs
+
+
+@dataclass(frozen=True)
+class Round:
+    """What happened in a round; worker by worker in `kept`: k kept, - left out, x dropped, . absent."""
+
+    round: int
+    kept: str = ""
+    liars: float | None = None
+    step: float = 0.0
+    winner: str = ""
+    lead: float | None = None
+    margin: float | None = None
+    events: tuple[str, ...] = field(default_factory=tuple)
+
+
+def rashb(run: Run, task: Task, state: State | None = None) -> Iterator[Round]:
+    """Algorithm 1: the server aggregates the workers' momenta and steps."""
+    state = state or State.first(run, task)
+    for t in range(state.round, run.rounds):
+        state.average += (state.model - state.average) / (t + 1)
+        sent = gather(run, task, state, t)
+        try:
+            decision = run.rule.decide(
+                sent.rows, like=state.model, **needs(run.rule, generator(run, RULE, t), state.last)
+            )
+        except BadInput as refusal:
+            state.round = t + 1
+            yield Round(t, events=(*sent.events, f"skipped: {refusal}"))
+            continue
+        events = (*sent.events, *state.move(run, decision.value, t))
+        yield Round(t, *_told(run, sent, decision), step=_norm(decision.value), events=events)
+
+
+def two_phase_rashb(run: Run, task: Task, state: State | None = None) -> Iterator[Round]:
+    """Algorithm 3: the server proposes two models, the workers elect one."""
+    state = state or State.first(run, task)
+    for t in range(state.round, run.rounds):
+        state.average += (state.model - state.average) / (t + 1)
+        sent = gather(run, task, state, t)
+        try:
+            both = run.rule.propose(sent.rows, like=state.model, rng=generator(run, RULE, t), start=state.last)
+        except BadInput as refusal:
+            state.round = t + 1
+            yield Round(t, events=(*sent.events, f"skipped: {refusal}"))
+            continue
+        models = [state.stepped(run, one.value, t) for one in (both.inner, both.outer)]
+        losses = task.losses(models, sent.who, t)
+        winner = run.rule.elect(both, _reports(run, sent, losses, t))
+        decision = getattr(both, winner.name)
+        honest = losses[sent.who < run.honest]
+        events = (
+            *sent.events,
+            *([f"no vote: {winner.why}"] if winner.why else []),
+            *state.move(run, decision.value, t),
+        )
+        yield Round(
+            t,
+            *_told(run, sent, decision),
+            step=_norm(decision.value),
+            winner=winner.name,
+            lead=_plain(winner.lead),
+            margin=_plain(float((honest[:, 0] - honest[:, 1]).mean())),
+            events=events,
+        )
+
+
+def _reports(run: Run, sent: Sent, losses: np.ndarray, t: int) -> list[tuple[int, Any]]:
+    """What the voters send, by their place in the round: the honest their losses, the liars what they like."""
+    liars = np.flatnonzero(sent.who >= run.honest)
+    honest = [(int(i), losses[i]) for i in np.flatnonzero(sent.who < run.honest)]
+    return [*honest, *run.voter(losses, liars, generator(run, VOTE, t))]
+
+
+def _told(run: Run, sent: Sent, decision: Decision) -> tuple[str, float | None]:
+    """Who was kept, a letter a worker; and the share of the answer that is the liars'."""
+    letters = ["."] * run.workers
+    for place, worker in enumerate(map(int, sent.who)):
+        letters[worker] = "x" if place in decision.dropped else "k" if decision.weights[place] else "-"
+    total = float(decision.weights.sum())
+    lied = float(decision.weights[sent.who >= run.honest].sum())
+    return "".join(letters), round(lied / total, 6) if total else None
+
+
+def _norm(value: np.ndarray) -> float:
+    return _plain(float(np.linalg.norm(value.astype(np.float64)))) or 0.0
+
+
+def _plain(number: float) -> float | None:
+    """As JSON can say it."""
+    return float(number) if np.isfinite(number) else None

@@ -1,0 +1,107 @@
+"""Phase one of a round: who is there, what the honest compute, what the liars send instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from holdfast.attacks import View
+from holdfast.training.run import Run
+from holdfast.training.state import State
+from holdfast.training.task import Task
+
+PRESENT, RULE, ATTACK, VOTE, BATCH, BALLOT, PROBE = range(1, 8)  # purposes of draws, each a stream of its own
+
+
+def generator(run: Run, purpose: int, t: int) -> np.random.Generator:
+    """The draws of a round for one purpose: a function of the record alone."""
+    return np.random.default_rng([run.seed, purpose, t])
+
+
+@dataclass(frozen=True, eq=False)
+class Sent:
+    """The messages of a round: `rows[k]` came from worker `who[k]`."""
+
+    who: np.ndarray
+    rows: Any
+    events: tuple[str, ...]
+
+
+def gather(run: Run, task: Task, state: State, t: int) -> Sent:
+    """Lines 2 to 7 of Algorithm 1."""
+    who = np.arange(run.workers)
+    if run.present is not None:
+        who = np.sort(generator(run, PRESENT, t).choice(run.workers, run.present, replace=False))
+    fresh, failed = task.updates(state.model, who, t)
+    events = [f"failed: {worker}: {why}" for worker, why in failed.items()]
+    rows, strange = (fresh, {}) if isinstance(fresh, np.ndarray) else _stacked(fresh, state.model)
+    events += [f"of no use: {who[place]}: {why}" for place, why in strange.items() if int(who[place]) not in failed]
+    if failed:
+        there = np.array([int(worker) not in failed for worker in who])
+        who, rows = who[there], rows[there]
+    rows = state.remember(run, who, _shortened(rows, run.clip))
+    h = int((who < run.honest).sum())
+    if h in (0, len(who)):
+        return Sent(who, rows, tuple(events))
+    lies = _lies(run, task, state, who, rows, t)
+    if isinstance(lies, np.ndarray) and lies.shape == rows[h:].shape:
+        rows[h:] = lies
+        return Sent(who, rows, tuple(events))
+    return Sent(who, [*rows[:h], *lies], tuple(events))
+
+
+def _lies(run: Run, task: Task, state: State, who: np.ndarray, rows: np.ndarray, t: int) -> Any:
+    """What the liars send; honest rows that are not finite would spoil an attack, so it does not look at them."""
+    with np.errstate(all="ignore"):
+        lies = run.attack(_view(run, task, state, who, rows, t))
+        if isinstance(lies, np.ndarray) and not np.isfinite(lies.sum()):
+            h = int((who < run.honest).sum())
+            sound = np.isfinite(rows.sum(axis=1)) | (np.arange(len(who)) >= h)
+            if not sound.all() and sound[:h].any():
+                return run.attack(_view(run, task, state, who[sound], rows[sound], t))
+    return lies
+
+
+def _view(run: Run, task: Task, state: State, who: np.ndarray, rows: np.ndarray, t: int) -> View:
+    h = int((who < run.honest).sum())
+
+    def losses(aggregate: np.ndarray) -> np.ndarray:
+        return task.losses([state.stepped(run, aggregate, t)], who[:h], t)[:, 0]
+
+    return View(
+        honest=rows[:h],
+        own=rows[h:],
+        rule=run.rule,
+        f=run.f,
+        rng=generator(run, ATTACK, t),
+        start=state.last,
+        losses=losses if run.two_phase else None,
+    )
+
+
+def _stacked(fresh: list[Any], model: np.ndarray) -> tuple[np.ndarray, dict[int, str]]:
+    """One array; a row that is no vector of the right length becomes nan, and it is said why."""
+    rows = np.full((len(fresh), len(model)), np.nan, dtype=model.dtype)
+    strange = {}
+    for at, update in enumerate(fresh):
+        try:
+            given = np.asarray(update)
+            if given.shape != model.shape or given.dtype.kind not in "fiu":
+                strange[at] = f"{given.dtype} of shape {given.shape}, instead of floats of shape {model.shape}"
+                continue
+            with np.errstate(over="ignore"):
+                rows[at] = given
+        except Exception as error:  # whatever an update says when it is looked at
+            strange[at] = f"{type(error).__name__}: {error}"
+    return rows, strange
+
+
+def _shortened(rows: np.ndarray, clip: float | None) -> np.ndarray:
+    """Each row at most so long; gradients that are not finite stay as they are."""
+    if clip is None:
+        return rows
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return rows * np.where(norms > clip, clip / norms, 1.0).astype(rows.dtype)

@@ -1,0 +1,92 @@
+"""What a training carries from round to round, and how the model moves. Saved and restored to the bit."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from holdfast.errors import BadInput
+from holdfast.training.run import Run
+from holdfast.training.task import Task
+
+
+@dataclass(eq=False)
+class State:
+    """The model, the mean of all models so far, each worker's momentum, the last aggregate, the next round.
+
+    All draws are functions of the record and the round, so no generator needs to be kept.
+    """
+
+    model: np.ndarray
+    average: np.ndarray
+    momenta: np.ndarray | None = None
+    last: np.ndarray | None = None
+    round: int = 0
+
+    @staticmethod
+    def first(run: Run, task: Task) -> State:
+        model = task.start()
+        momenta = np.zeros((run.workers, len(model)), model.dtype) if run.momentum else None
+        return State(model, np.zeros(len(model)), momenta)
+
+    def remember(self, run: Run, who: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Each worker's momentum with its new gradient: what it sends, in an array that may be written to.
+
+        A gradient that is not finite is sent as it is, and does not stay in the worker's memory.
+        """
+        if self.momenta is None:
+            return rows
+        sound = np.isfinite(rows.sum(axis=1))
+        if sound.all() and len(who) == run.workers:
+            self.momenta *= run.momentum
+            rows *= 1 - run.momentum
+            self.momenta += rows
+            rows[:] = self.momenta
+            return rows
+        good = who[sound]
+        self.momenta[good] = run.momentum * self.momenta[good] + (1 - run.momentum) * rows[sound]
+        rows[sound] = self.momenta[good]
+        return rows
+
+    def stepped(self, run: Run, aggregate: np.ndarray, t: int) -> np.ndarray:
+        """The model after a step along the aggregate; the server decays the weights: nobody can lie about that."""
+        rate = run.lr * run.schedule(t, run.rounds)
+        with np.errstate(over="ignore", invalid="ignore"):
+            step = (
+                run.shrink * aggregate + run.weight_decay * self.model if run.weight_decay else run.shrink * aggregate
+            )
+            return (self.model - rate * step).astype(self.model.dtype, copy=False)
+
+    def move(self, run: Run, aggregate: np.ndarray, t: int) -> list[str]:
+        """Take the step and go on to the next round; a model that would not be finite stays where it is."""
+        model = self.stepped(run, aggregate, t)
+        self.round = t + 1
+        if not np.isfinite(model).all():
+            return ["skipped: the model would not be finite"]
+        self.model, self.last = model, aggregate
+        return []
+
+    def save(self, path: Path) -> None:
+        """To a file, at once: whoever is interrupted leaves the old one."""
+        held = {name: value for name, value in vars(self).items() if value is not None}
+        beside = path.with_suffix(".part")
+        with beside.open("wb") as file:
+            np.savez(file, **held)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+
+    @staticmethod
+    def load(path: Path) -> State:
+        """From such a file."""
+        try:
+            with np.load(path, allow_pickle=False) as held:
+                found = {name: held[name] for name in held.files}
+            found["round"] = int(found["round"])
+            return State(**found)
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            raise BadInput(f"{path} is no checkpoint of a training ({error}); delete it to start again.") from None

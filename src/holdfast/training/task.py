@@ -1,0 +1,85 @@
+"""What the loop needs to know of the workers: updates, losses, an evaluation. Plain functions will do.
+
+A model is a flat vector here, and an update too; `workers.py` has the task for torch modules on images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from holdfast.errors import BadInput
+
+Vector = np.ndarray
+Failures = dict[int, str]
+
+
+class Task(Protocol):
+    """The workers' side of a training. `t` is the round, of which all draws are a function."""
+
+    workers: int
+
+    def start(self) -> Vector:
+        """The first model."""
+
+    def updates(self, model: Vector, who: np.ndarray, t: int) -> tuple[Any, Failures]:
+        """One update for each worker in `who`, an (n, d) array or a list; and who failed, and why."""
+
+    def losses(self, models: Sequence[Vector], who: np.ndarray, t: int) -> np.ndarray:
+        """(workers in `who`, models): each worker's loss at each model, on data that it draws for the vote."""
+
+    def evaluate(self, model: Vector) -> dict[str, Any]:
+        """Numbers for the record."""
+
+
+@dataclass(frozen=True, eq=False)
+class Functions:
+    """A task of plain functions, for those whose workers are not torch modules.
+
+    `update(worker, model, t)` gives a worker's update, `loss(worker, model, t)` its loss (for two phases),
+    `evaluation(model)` numbers for the record. A worker that raises is noted and left out of the round.
+
+    >>> task = Functions(workers=3, first=np.zeros(2), update=lambda worker, model, t: model - worker)
+    >>> task.updates(task.start(), np.arange(3), 0)[0]
+    [array([0., 0.]), array([-1., -1.]), array([-2., -2.])]
+    """
+
+    workers: int
+    first: Vector
+    update: Callable[[int, Vector, int], Any]
+    loss: Callable[[int, Vector, int], float] | None = None
+    evaluation: Callable[[Vector], Mapping[str, Any]] | None = None
+
+    def start(self) -> Vector:
+        first = np.array(self.first)
+        if first.ndim != 1 or first.dtype.kind != "f" or not np.isfinite(first).all():
+            raise BadInput("Functions was given a first model that is no flat vector of finite floats; ravel() yours.")
+        return first
+
+    def updates(self, model: Vector, who: np.ndarray, t: int) -> tuple[list[Any], Failures]:
+        rows: list[Any] = []
+        failed: Failures = {}
+        for worker in map(int, who):
+            try:
+                rows.append(self.update(worker, model.copy(), t))
+            except Exception as error:
+                rows.append(None)
+                failed[worker] = f"{type(error).__name__}: {error}"
+        return rows, failed
+
+    def losses(self, models: Sequence[Vector], who: np.ndarray, t: int) -> np.ndarray:
+        if self.loss is None:
+            raise BadInput("Functions was given no loss, by which workers vote; two phases need one.")
+        return np.array([[self._loss(int(worker), model, t) for model in models] for worker in who])
+
+    def _loss(self, worker: int, model: Vector, t: int) -> float:
+        try:
+            return float(self.loss(worker, model.copy(), t)) if self.loss else np.nan
+        except Exception:  # a voter that fails has no finite loss, and abstains
+            return float("nan")
+
+    def evaluate(self, model: Vector) -> dict[str, Any]:
+        return dict(self.evaluation(model)) if self.evaluation else {}

@@ -1,0 +1,128 @@
+"""One training from its record to its result: loop, evaluation, checkpoints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import BadInput
+from holdfast.training.folder import Folder
+from holdfast.training.loop import rashb, two_phase_rashb
+from holdfast.training.run import Run
+from holdfast.training.state import State
+from holdfast.training.task import Task
+
+Line = dict[str, Any]
+SAVE = 20.0  # seconds between checkpoints
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A finished training: its record, a line a round, the last and the averaged model."""
+
+    run: Run
+    lines: list[Line]
+    model: np.ndarray
+    average: np.ndarray
+
+    @property
+    def accuracy(self) -> float:
+        """Of the last model, on everybody's test data."""
+        return float(self.final["accuracy"])
+
+    @property
+    def final(self) -> Line:
+        """The last evaluation."""
+        return next((line["evaluation"] for line in reversed(self.lines) if "evaluation" in line), {})
+
+    def curve(self, name: str = "accuracy") -> list[tuple[int, float]]:
+        """(rounds done, value) of every evaluation."""
+        found = ((line["round"] + 1, line["evaluation"].get(name)) for line in self.lines if "evaluation" in line)
+        return [(at, value) for at, value in found if value is not None]
+
+    def kept(self) -> np.ndarray:
+        """(rounds, workers) letters: k kept, - left out, x dropped, . absent; a column is a worker's history."""
+        blank = "." * self.run.workers
+        return np.array([list(line["kept"] or blank) for line in self.lines])
+
+    def winners(self) -> list[str]:
+        """Which candidate won in each round; empty where there was no election."""
+        return [line["winner"] for line in self.lines]
+
+    def events(self) -> list[tuple[int, str]]:
+        """(round, what happened) of all that was out of the ordinary."""
+        return [(line["round"], event) for line in self.lines for event in line["events"]]
+
+
+def train(
+    run: Run,
+    folder: Path | str | None = None,
+    task: Task | None = None,
+    data: Path | str | None = None,
+    on_round: Callable[[Line], None] | None = None,
+) -> Result:
+    """Run a training to its end, or from where it was interrupted if its `folder` holds it.
+
+    `task` stands in for torch workers on the run's data set, which is looked for in the folder `data` first.
+    """
+    kept = None if folder is None else Folder(Path(folder), run)
+    if kept and kept.done:
+        return finished(kept)
+    began = time.monotonic()
+    task = task or _workers(run, data)
+    if task.workers != run.workers:
+        raise BadInput(
+            f"train was given a run of {run.workers} workers and a task of {task.workers}; make them the same."
+        )
+    state = (kept.state() if kept else None) or State.first(run, task)
+    lines = list(kept.lines()) if kept else []
+    for new in _saved(run, task, state, kept):
+        lines.append(new)
+        if on_round:
+            on_round(new)
+    if kept:
+        kept.finish(state, time.monotonic() - began)
+    return Result(run, lines, state.model, state.average)
+
+
+def _saved(run: Run, task: Task, state: State, kept: Folder | None) -> Iterator[Line]:
+    """The rounds' lines, written down from time to time."""
+    waiting: list[Line] = []
+    saved = time.monotonic()
+    for line in rounds(run, task, state):
+        waiting.append(line)
+        if kept and (time.monotonic() - saved > SAVE or state.round == run.rounds):
+            kept.add(waiting, state)
+            waiting, saved = [], time.monotonic()
+        yield line
+
+
+def rounds(run: Run, task: Task, state: State) -> Iterator[Line]:
+    """The loop's records as plain lines, with an evaluation every so many rounds and at the end."""
+    loop = two_phase_rashb if run.two_phase else rashb
+    for record in loop(run, task, state):
+        line: Line = {**asdict(record), "events": list(record.events)}
+        if state.round % run.every == 0 or state.round == run.rounds:
+            line["evaluation"] = task.evaluate(state.model)
+            if state.round == run.rounds:
+                line["averaged"] = task.evaluate(state.average.astype(state.model.dtype))
+        yield line
+
+
+def finished(kept: Folder) -> Result:
+    """What a folder holds that is done."""
+    with np.load(kept.path / "model.npz", allow_pickle=False) as models:
+        return Result(kept.run, list(kept.lines()), models["last"], models["average"])
+
+
+def _workers(run: Run, data: Path | str | None) -> Task:
+    try:
+        from holdfast.training.workers import Workers
+    except ImportError as error:
+        raise BadInput(f"training on images needs {error.name}; pip install 'holdfast[train]'.") from None
+    return Workers(run, None if data is None else Path(data))

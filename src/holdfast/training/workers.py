@@ -1,0 +1,192 @@
+"""Workers that train a torch module on their share of a data set: the task of the experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import vmap
+from torch.nn import functional as F
+
+from holdfast.attacks import Attack
+from holdfast.data import Dataset, Share, deal, load, standardised
+from holdfast.errors import BadInput
+from holdfast.training.gradients import Gradients, Loss, together
+from holdfast.training.messages import BALLOT, BATCH, PROBE, generator
+from holdfast.training.models import build
+from holdfast.training.run import Run
+from holdfast.training.task import Failures
+
+CHUNK = 4096  # images in one forward pass
+
+
+class Workers:
+    """All workers of a run in one process: a module, a loss, and each worker's indices into the images.
+
+    `module` and `loss` stand in for the run's model and cross entropy; any module and any loss that is a mean over
+    images will do.
+    """
+
+    def __init__(self, run: Run, folder: Path | None = None, module: nn.Module | None = None, loss: Loss | None = None):
+        data = load(run.data, folder)
+        self.run, self.workers, self.classes = run, run.workers, len(data.classes)
+        rng = np.random.default_rng([run.seed, 0])
+        self.shares = deal(data, run.split, run.workers, run.train, run.test, rng)
+        self.device = _device(run.device)
+        self.images, self.places = _images(data, self.shares, run.standardise, self.device)
+        self.labels = torch.as_tensor(data.labels, dtype=torch.long, device=self.device)[self.places.used]
+        self.lies = self._lies(run.attack)
+        shape = tuple(self.images.shape[1:])
+        self.module = module if module is not None else build(run.model, shape, self.classes, run.seed)
+        self.module.to(self.device)
+        if len(shape) == 3:
+            self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.gradients = Gradients(self.module, loss or F.cross_entropy)
+        self.loss = self.gradients.loss
+        self.rows: np.ndarray | None = None
+
+    def _lies(self, attack: Attack) -> Tensor:
+        """The labels as Byzantine workers see them."""
+        wrong = attack.labels(self.labels.cpu().numpy(), self.classes)
+        return torch.as_tensor(wrong, dtype=torch.long, device=self.device)
+
+    def start(self) -> np.ndarray:
+        flat = [p.detach().reshape(-1) for p in self.module.parameters()]
+        return np.array(torch.cat(flat).cpu().numpy())
+
+    def _load(self, model: np.ndarray) -> None:
+        self.gradients.load(torch.as_tensor(model, device=self.device))
+
+    def _batch(self, who: np.ndarray, size: int | None, purpose: int, t: int, lie: bool) -> tuple[Tensor, Tensor]:
+        """Images and labels (workers, batch) drawn by a stream of its own; liars may see other labels."""
+        places = self.places.draw(size, generator(self.run, purpose, t))[who]
+        at = torch.as_tensor(places, device=self.device)
+        y = self.labels[at]
+        if lie and self.run.byzantine:
+            liars = torch.as_tensor(who >= self.run.honest, device=self.device)[:, None]
+            y = torch.where(liars, self.lies[at], y)
+        return self.images[at], y
+
+    def updates(self, model: np.ndarray, who: np.ndarray, t: int) -> tuple[np.ndarray, Failures]:
+        if self.rows is None or len(self.rows) != len(who):
+            self.rows = np.empty((len(who), len(model)), np.float32)
+        out = (
+            torch.from_numpy(self.rows)
+            if self.device.type == "cpu"
+            else torch.empty(self.rows.shape, device=self.device)
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.run.seed * 1_000_003 + t)
+            self.module.train()
+            self._load(model)
+            if self.run.steps == 1:
+                x, y = self._batch(who, self.run.batch, BATCH, t, lie=True)
+                self.gradients(x, y, out)
+            else:
+                self._local(torch.as_tensor(model, device=self.device), who, t, out)
+        if self.device.type != "cpu":
+            self.rows[:] = out.cpu().numpy()
+        return self.rows, {}
+
+    def _local(self, model: Tensor, who: np.ndarray, t: int, out: Tensor) -> None:
+        """Several SGD steps of every worker; it sends (model - its model) / lr."""
+        rate = self.run.lr * self.run.schedule(t, self.run.rounds)
+        out.copy_(model.expand_as(out))
+        for step in range(self.run.steps):
+            x, y = self._batch(who, self.run.batch, BATCH, t * self.run.steps + step, lie=True)
+            self.gradients.descend(out, x, y, rate)
+        out.sub_(model).div_(-rate)
+
+    @torch.no_grad()
+    def losses(self, models: Sequence[np.ndarray], who: np.ndarray, t: int) -> np.ndarray:
+        self.module.eval()
+        x, y = self._batch(who, self.run.vote_batch, BALLOT, t, lie=False)
+        x = together(x)
+        out = np.empty((len(who), len(models)))
+        for k, model in enumerate(models):
+            self._load(model)
+            answers = torch.cat([self.module(part) for part in torch.split(x, CHUNK)])
+            felt = vmap(self.loss)(answers.view(len(who), -1, *answers.shape[1:]), y)
+            out[:, k] = felt.double().cpu().numpy()
+        return out
+
+    def evaluate(self, model: np.ndarray) -> dict[str, Any]:
+        """Accuracy on everybody's test images and worker by worker, loss, gradient norm over the honest."""
+        if not np.isfinite(model).all():
+            raise BadInput("evaluate was given a model that is not finite.")
+        self._load(model)
+        self.module.eval()
+        at = torch.as_tensor(np.concatenate(self.places.test), device=self.device)
+        with torch.no_grad():
+            answers = torch.cat([self.module(together(self.images[part][None])) for part in torch.split(at, CHUNK)])
+        right = (answers.argmax(dim=1) == self.labels[at]).double().cpu().numpy()
+        by_worker = np.split(right, np.cumsum([len(test) for test in self.places.test])[:-1])
+        with torch.no_grad():
+            loss = float(self.loss(answers, self.labels[at]))
+        return {
+            "accuracy": float(right.mean()),
+            "loss": loss if np.isfinite(loss) else None,
+            "gradient_norm": self._slope(),
+            "workers": [round(float(part.mean()), 4) if len(part) else None for part in by_worker],
+        }
+
+    def _slope(self) -> float | None:
+        """Norm of the gradient of the honest workers' mean loss, over a fixed draw of training images."""
+        if not self.run.probe:
+            return None
+        x, y = self._batch(np.arange(self.run.honest), self.run.probe, PROBE, 0, lie=False)
+        total = self.loss(self.module(together(x)), y.flatten(0, 1))
+        slopes = torch.autograd.grad(total, list(self.module.parameters()), allow_unused=True)
+        norm = float(torch.cat([g.reshape(-1).double() for g in slopes if g is not None]).norm())
+        return norm if np.isfinite(norm) else None
+
+
+class Places:
+    """Where each worker's images stand among those that are used."""
+
+    def __init__(self, shares: Sequence[Share]) -> None:
+        parts = [side for share in shares for side in (share.train, share.test)]
+        self.used, at = np.unique(np.concatenate(parts), return_inverse=True)
+        split = np.split(at, np.cumsum([len(part) for part in parts])[:-1])
+        self.train, self.test = split[::2], split[1::2]
+        self.sizes = np.array([len(train) for train in self.train])
+        if not self.sizes.all():
+            raise BadInput(f"worker {int(self.sizes.argmin())} was dealt no training image; deal fewer workers.")
+        self.table = np.stack([np.resize(train, self.sizes.max()) for train in self.train])
+
+    def draw(self, size: int | None, rng: np.random.Generator) -> np.ndarray:
+        """(workers, size) images, without repetition where every worker has that many; None: all (the short repeat)."""
+        if size is None:
+            return self.table
+        if size > self.sizes.min():  # some worker has too few: everybody draws with repetition
+            at = (rng.random((len(self.table), size)) * self.sizes[:, None]).astype(int)
+        else:
+            keys = rng.random(self.table.shape)
+            keys[np.arange(self.table.shape[1]) >= self.sizes[:, None]] = 2.0
+            at = np.argpartition(keys, size - 1, axis=1)[:, :size]
+        return np.take_along_axis(self.table, at, axis=1)
+
+
+def _images(data: Dataset, shares: list[Share], standardise: bool, device: torch.device) -> tuple[Tensor, Places]:
+    """The images in use, channels first, standardised by the training images."""
+    places = Places(shares)
+    images = data.images[places.used]
+    images = images.astype(np.float32) / 255 if images.dtype == np.uint8 else images.astype(np.float32)
+    if standardise:
+        train = images[np.unique(np.concatenate(places.train))]
+        images = standardised(train, images)[1]
+    images = images[:, None] if images.ndim == 3 else np.moveaxis(images, 3, 1)
+    return torch.as_tensor(np.ascontiguousarray(images), device=device), places
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise BadInput(f"device {name!r} cannot be used ({str(error).splitlines()[0]}); 'cpu' always can.") from None
+    return device
