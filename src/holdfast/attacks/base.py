@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from holdfast.rules import Average
+from holdfast.rules.base import CoordinateRule, DistanceRule
 from holdfast.twophase import TwoPhase, needs
 from holdfast.values import Value
 
 Rows = np.ndarray
+SMALL = 1000  # coordinates up to which distances by products are exact enough for an attacker
 Losses = Callable[[np.ndarray], np.ndarray]
 
 
@@ -47,7 +49,23 @@ class View:
     def answers(self, X: Rows) -> list[np.ndarray]:
         """What the server would get from these n rows: one aggregate, or both candidates; always alike."""
         rules = (self.rule.inner, self.rule.outer) if isinstance(self.rule, TwoPhase) else (self.rule,)
-        return [rule(X, **needs(rule, rng=_generator(), start=self.start)) for rule in rules]
+        return [_answer(rule, X, self.start) for rule in rules]
+
+
+def _answer(rule: Any, X: Rows, start: Any) -> np.ndarray:
+    """The rule's answer; a plain stage is asked directly, which is ten times faster for a search over small rows."""
+    stage = rule.stages()[0]
+    if len(rule.stages()) == 1 and len(X) >= rule.least() and not rule.random:
+        if isinstance(stage, CoordinateRule):
+            return stage.columns(X)
+        plain = isinstance(stage, DistanceRule) and not stage.anchors and not stage.lengths
+        if plain and stage.centres(np.arange(len(X)), None) is None and X.shape[1] < SMALL:
+            G = X @ X.T
+            squares = np.diag(G)
+            D = np.maximum(squares[:, None] + squares - 2 * G, 0.0)
+            np.fill_diagonal(D, 0.0)
+            return stage.choose(D).weights @ X
+    return rule(X, **needs(rule, rng=_generator(), start=start))
 
 
 @dataclass(frozen=True, repr=False)

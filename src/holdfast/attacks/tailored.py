@@ -13,8 +13,11 @@ from holdfast.errors import BadInput
 from holdfast.twophase import Candidates, TwoPhase, needs
 from holdfast.values import value
 
-COARSE = 2.0 ** np.arange(-6, 10)  # in units of the honest spread
-FINE = 2.0 ** np.linspace(-0.75, 0.75, 7)
+LEVELS = (  # factors of the honest spread, then of the best so far
+    2.0 ** np.arange(-6, 10),
+    2.0 ** np.linspace(-1, 1, 9),
+    2.0 ** np.linspace(-0.25, 0.25, 9),
+)
 Harm = Callable[[View, Rows], tuple[bool, float]]
 """Whether it is what the attacker wants, and how much; compared in this order."""
 COLUMNS = 8192  # coordinates that stand for all where each is treated alike
@@ -28,9 +31,9 @@ class PGA(Attack):
 
     with p the unit vector along the signs of the mean (`along="sign"`, Shejwalkar et al. 2022), the deviations
     ("std": the optimised form of ALIE) or the mean ("mean": the optimised IPM). γ is searched on the scale of the
-    honest spread, from 1/64 to 512 of its root mean square, then finer around the best. Against two-phase
-    rules it maximises the nearer of both candidates, as the program of Yi et al. 2024 does. With `spread` the rows are
-    not copies but keep honest distances.
+    honest spread, from 1/64 to 512 of its root mean square, then to a sixteenth of an octave around the best. Against
+    two-phase rules it maximises the nearer of both candidates, as the program of Yi et al. 2024 does. With `spread`
+    the rows are not copies but keep honest distances.
 
     Notes: the text of Yi et al. has :math:`\bar x_H + \gamma \, \mathrm{sign}`, which strengthens the honest step;
     the program subtracts, as here. The program searches γ in absolute numbers from 1, far outside the cloud, per rule
@@ -104,9 +107,10 @@ def _along(seen: View, along: str, apart: bool, harm: Harm, whole: bool = False)
             return False, -np.inf
         return wanted, found if np.isfinite(found) else -np.inf
 
-    best = max(unit * COARSE, key=harmful)
-    best = max(best * FINE, key=harmful)
-    return _Small(seen, mean, p).rows(float(best), apart)
+    best = unit
+    for factors in LEVELS:
+        best = max((best * factor for factor in factors), key=harmful)
+    return _Small(seen, mean, p).rows(best, apart)
 
 
 @dataclass(frozen=True, eq=False)

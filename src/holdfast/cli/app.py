@@ -8,11 +8,15 @@ import typer
 
 import holdfast
 from holdfast.cli.aggregate import aggregate
+from holdfast.cli.attacks import attacks
 from holdfast.cli.compare import compare
+from holdfast.cli.data import data
 from holdfast.cli.demo import demo
 from holdfast.cli.example import EXAMPLES
 from holdfast.cli.picture import picture
 from holdfast.cli.rules import rules
+from holdfast.cli.sample import sample
+from holdfast.cli.train import train
 
 app = typer.Typer(
     help="Byzantine-resilient aggregation: a vector close to the honest mean, while up to f workers lie.",
@@ -36,5 +40,5 @@ def _options(
     """Byzantine-resilient aggregation: a vector close to the honest mean, while up to f workers lie."""
 
 
-for command in (rules, aggregate, compare, demo, picture):
+for command in (demo, train, data, attacks, rules, aggregate, compare, sample, picture):
     app.command(epilog=f"Example:  {EXAMPLES[command.__name__]}")(command)

@@ -58,9 +58,11 @@ def _lies(run: Run, task: Task, state: State, who: np.ndarray, rows: np.ndarray,
         lies = run.attack(_view(run, task, state, who, rows, t))
         if isinstance(lies, np.ndarray) and not np.isfinite(lies.sum()):
             h = int((who < run.honest).sum())
-            sound = np.isfinite(rows.sum(axis=1)) | (np.arange(len(who)) >= h)
+            sound = np.isfinite(rows.sum(axis=1))
             if not sound.all() and sound[:h].any():
-                return run.attack(_view(run, task, state, who[sound], rows[sound], t))
+                whole = np.where(sound[:, None], rows, 0)  # of a liar's own row nothing is left
+                there = sound | (np.arange(len(who)) >= h)
+                return run.attack(_view(run, task, state, who[there], whole[there], t))
     return lies
 
 

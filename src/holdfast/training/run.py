@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from holdfast.attacks import NAMED, Attack, NoAttack
@@ -142,6 +142,10 @@ class Run:
     @property
     def two_phase(self) -> bool:
         return isinstance(self.rule, TwoPhase)
+
+    def changed(self, **words: Any) -> Run:
+        """The same with other fields."""
+        return replace(self, **words)
 
     def record(self) -> dict[str, Any]:
         """All fields in plain values; rules and attacks as their text."""

@@ -125,4 +125,4 @@ def _workers(run: Run, data: Path | str | None) -> Task:
         from holdfast.training.workers import Workers
     except ImportError as error:
         raise BadInput(f"training on images needs {error.name}; pip install 'holdfast[train]'.") from None
-    return Workers(run, None if data is None else Path(data))
+    return Workers(run, data)

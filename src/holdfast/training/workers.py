@@ -27,12 +27,18 @@ CHUNK = 4096  # images in one forward pass
 class Workers:
     """All workers of a run in one process: a module, a loss, and each worker's indices into the images.
 
-    `module` and `loss` stand in for the run's model and cross entropy; any module and any loss that is a mean over
-    images will do.
+    `data` is a data set, or a folder where that of the run is looked for first. `module` and `loss` stand in for the
+    run's model and cross entropy; any module and any loss that is a mean over images will do.
     """
 
-    def __init__(self, run: Run, folder: Path | None = None, module: nn.Module | None = None, loss: Loss | None = None):
-        data = load(run.data, folder)
+    def __init__(
+        self,
+        run: Run,
+        data: Dataset | Path | str | None = None,
+        module: nn.Module | None = None,
+        loss: Loss | None = None,
+    ) -> None:
+        data = data if isinstance(data, Dataset) else load(run.data, data)
         self.run, self.workers, self.classes = run, run.workers, len(data.classes)
         rng = np.random.default_rng([run.seed, 0])
         self.shares = deal(data, run.split, run.workers, run.train, run.test, rng)
@@ -61,7 +67,9 @@ class Workers:
     def _load(self, model: np.ndarray) -> None:
         self.gradients.load(torch.as_tensor(model, device=self.device))
 
-    def _batch(self, who: np.ndarray, size: int | None, purpose: int, t: int, lie: bool) -> tuple[Tensor, Tensor]:
+    def batch(
+        self, who: np.ndarray, size: int | None, purpose: int, t: int, lie: bool = False
+    ) -> tuple[Tensor, Tensor]:
         """Images and labels (workers, batch) drawn by a stream of its own; liars may see other labels."""
         places = self.places.draw(size, generator(self.run, purpose, t))[who]
         at = torch.as_tensor(places, device=self.device)
@@ -84,7 +92,7 @@ class Workers:
             self.module.train()
             self._load(model)
             if self.run.steps == 1:
-                x, y = self._batch(who, self.run.batch, BATCH, t, lie=True)
+                x, y = self.batch(who, self.run.batch, BATCH, t, lie=True)
                 self.gradients(x, y, out)
             else:
                 self._local(torch.as_tensor(model, device=self.device), who, t, out)
@@ -97,14 +105,14 @@ class Workers:
         rate = self.run.lr * self.run.schedule(t, self.run.rounds)
         out.copy_(model.expand_as(out))
         for step in range(self.run.steps):
-            x, y = self._batch(who, self.run.batch, BATCH, t * self.run.steps + step, lie=True)
+            x, y = self.batch(who, self.run.batch, BATCH, t * self.run.steps + step, lie=True)
             self.gradients.descend(out, x, y, rate)
         out.sub_(model).div_(-rate)
 
     @torch.no_grad()
     def losses(self, models: Sequence[np.ndarray], who: np.ndarray, t: int) -> np.ndarray:
         self.module.eval()
-        x, y = self._batch(who, self.run.vote_batch, BALLOT, t, lie=False)
+        x, y = self.batch(who, self.run.vote_batch, BALLOT, t)
         x = together(x)
         out = np.empty((len(who), len(models)))
         for k, model in enumerate(models):
@@ -138,7 +146,7 @@ class Workers:
         """Norm of the gradient of the honest workers' mean loss, over a fixed draw of training images."""
         if not self.run.probe:
             return None
-        x, y = self._batch(np.arange(self.run.honest), self.run.probe, PROBE, 0, lie=False)
+        x, y = self.batch(np.arange(self.run.honest), self.run.probe, PROBE, 0)
         total = self.loss(self.module(together(x)), y.flatten(0, 1))
         slopes = torch.autograd.grad(total, list(self.module.parameters()), allow_unused=True)
         norm = float(torch.cat([g.reshape(-1).double() for g in slopes if g is not None]).norm())

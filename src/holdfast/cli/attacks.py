@@ -1,0 +1,39 @@
+"""holdfast attacks: the catalogue of attacks and of the liars' votes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from holdfast.attacks import ATTACKS, VOTERS
+from holdfast.cli.example import example
+from holdfast.cli.rules import plain, signature
+from holdfast.errors import BadInput
+from holdfast.spec import unknown
+
+
+@example("holdfast attacks PGA")
+def attacks(name: Annotated[str, typer.Argument(help="One attack, with its whole text.")] = "") -> None:
+    """List the attacks with what they send and whether they sneak or besiege; or tell all about one.
+
+    H are the honest workers, B the liars, x_i a worker's own honest update.
+    """
+    name = name.partition("(")[0]
+    known = {**ATTACKS, **VOTERS}
+    if name and name not in known:
+        raise BadInput(unknown(name, known, "attack"))
+    if name:
+        typer.echo(f"{signature(known[name])}\n\n{plain(known[name].__doc__ or '')}")
+        return
+    heads = ("attack", "what the liars send", "kind", "source")
+    table = Table(*(Column(head, overflow="fold") for head in heads), box=None, pad_edge=False, header_style="bold")
+    for attack in ATTACKS.values():
+        kind = attack.kind if isinstance(attack.kind, str) else "as its attack"
+        table.add_row(signature(attack), attack.formula, kind, attack.source)
+    votes = Table(Column("in votes"), Column("what they report"), box=None, pad_edge=False, header_style="bold")
+    for voter in VOTERS.values():
+        votes.add_row(signature(voter), voter.formula)
+    Console().print(table, "", votes, sep="\n")

@@ -1,0 +1,85 @@
+"""holdfast train: one training under attack, kept in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from holdfast.cli.example import example
+from holdfast.errors import listing
+from holdfast.training import Result, Run
+from holdfast.training import train as run_training
+
+
+@example("holdfast train --rule 'Mean2P(f=8)' --attack 'SignFlip()' --n 20 --liars 8 --rounds 50 --out run")
+def train(
+    rule: Annotated[str, typer.Option(help="A rule, or a two-phase one such as Mean2P(f=8).")] = "MeanwO(f=8)",
+    attack: Annotated[str, typer.Option(help="What the liars send; see holdfast attacks.")] = "NoAttack()",
+    voter: Annotated[str, typer.Option(help="How the liars vote.")] = "WorseLoss()",
+    n: Annotated[int, typer.Option(help="Workers.", min=1)] = 20,
+    liars: Annotated[int | None, typer.Option("--liars", "--f", help="How many lie; the rule's f if not said.")] = None,
+    data: Annotated[str, typer.Option(help="A data set; see holdfast data.")] = "digits",
+    folder: Annotated[Path | None, typer.Option(help="Where the data set lies.")] = None,
+    split: Annotated[str, typer.Option(help="How it is dealt: Natural(), Dirichlet(alpha=0.1), ...")] = "Natural()",
+    rounds: Annotated[int, typer.Option(help="Rounds.", min=1)] = 200,
+    batch: Annotated[int, typer.Option(help="Images a worker and round.", min=1)] = 16,
+    lr: Annotated[float, typer.Option(help="Learning rate.")] = 0.1,
+    momentum: Annotated[float, typer.Option(help="Momentum of each worker, below 1.")] = 0.9,
+    schedule: Annotated[str, typer.Option(help="Constant(), Cosine(), Steps(every=100), ...")] = "Constant()",
+    steps: Annotated[int, typer.Option(help="Local SGD steps a round.", min=1)] = 1,
+    vote_batch: Annotated[int, typer.Option(help="Images for a vote; 0: all. Few images lose elections.", min=0)] = 0,
+    model: Annotated[str, typer.Option(help="auto, linear, mlp or cnn.")] = "auto",
+    device: Annotated[str, typer.Option(help="Where gradients are computed: cpu, cuda, ...")] = "cpu",
+    every: Annotated[int, typer.Option(help="Rounds between evaluations.", min=1)] = 10,
+    seed: Annotated[int, typer.Option(help="Another seed, other numbers.", min=0)] = 0,
+    out: Annotated[Path, typer.Option(help="The run's folder; the same command again resumes.")] = Path("run"),
+) -> None:
+    """Train under attack, with live progress; the record, a line a round and the model go to a folder.
+
+    Interrupted or killed, the same command goes on where it was, to the same bits.
+    """
+    run = Run(
+        rule=rule, attack=attack, voter=voter, workers=n, byzantine=0, data=data, split=split, rounds=rounds,
+        batch=batch, lr=lr, momentum=momentum, schedule=schedule, steps=steps, vote_batch=vote_batch or None,
+        model=model, device=device, every=every, seed=seed,
+    )  # fmt: skip
+    run = run.changed(byzantine=run.f if liars is None else liars)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("starting", total=rounds)
+
+        def told(line: dict[str, Any]) -> None:
+            found = line.get("evaluation", {}).get("accuracy")
+            bar.update(task, completed=line["round"] + 1, description=f"accuracy {found:.3f}" if found else None)
+
+        result = run_training(run, out, data=folder, on_round=told)
+    for line in summary(result):
+        typer.echo(line)
+    typer.echo(f"record, metrics and model: {out}")
+
+
+def summary(result: Result) -> list[str]:
+    """What a person wants to know of a finished run."""
+    run, final = result.run, result.final
+    lines = [f"{run.rule!r} under {run.attack!r}, {run.byzantine} of {run.workers} lie: {run.rounds} rounds"]
+    if "accuracy" in final:
+        workers = [value for value in final["workers"] if value is not None]
+        averaged = result.lines[-1]["averaged"]["accuracy"]
+        lines.append(f"accuracy {result.accuracy:.4f} (averaged model {averaged:.4f}), worst worker {min(workers):.4f}")
+    kept = result.kept()
+    if run.byzantine:
+        lies, truth = kept[:, run.honest :], kept[:, : run.honest]
+        lines.append(
+            f"kept {(lies == 'k').mean():.0%} of the liars' updates, left out {(truth == '-').mean():.0%} of the honest"
+        )
+    if run.two_phase:
+        votes = result.winners()
+        lines.append(f"votes: Inner {votes.count('inner')}, Outer {votes.count('outer')}")
+    if events := result.events():
+        rounds = sorted({at for at, _ in events})
+        lines.append(f"events in rounds {listing(rounds)}; the first: {events[0][1]}")
+    return lines

@@ -1,0 +1,90 @@
+"""Labelled images, and their standardisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import BadInput
+
+CHUNK = 2048  # images standardised at a time, so that no second copy in float64 arises
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Labelled images, in the order of their files.
+
+    images: (N, H, W) or (N, H, W, C), uint8, or float32 in [0, 1]; labels: (N,) numbers of classes;
+    held_out: (N,), True for an official test image, None without an official split; writers: (N,) numbers
+    of writers, None where they are not known.
+
+    >>> Dataset("two", np.zeros((2, 1, 1), np.uint8), np.array([0, 1]), ("no", "yes")).sizes()
+    array([1, 1])
+    """
+
+    name: str
+    images: NDArray[Any]
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...]
+    held_out: NDArray[np.bool_] | None = None
+    writers: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        labels = np.asarray(self.labels)
+        if labels.ndim != 1 or labels.dtype.kind not in "iu" or self.images.ndim not in (3, 4):
+            raise BadInput(
+                f"{self.name} was given images of shape {self.images.shape} and labels of shape {labels.shape}; "
+                "images are (N, H, W) or (N, H, W, C) and labels (N,) whole numbers."
+            )
+        for what in ("images", "held_out", "writers"):
+            column = getattr(self, what)
+            if column is not None and len(column) != len(labels):
+                raise BadInput(f"{self.name} has {len(column)} {what} and {len(labels)} labels; give one for each.")
+        if len(labels) and not 0 <= labels.min() <= labels.max() < len(self.classes):
+            top = len(self.classes) - 1
+            raise BadInput(f"{self.name} has labels from {labels.min()} to {labels.max()}; they are 0 to {top}.")
+        object.__setattr__(self, "labels", labels.astype(np.int64))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def sizes(self) -> NDArray[np.int64]:
+        """Images of each class."""
+        return np.bincount(self.labels, minlength=len(self.classes))
+
+
+def standardised(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[np.float32], ...]:
+    r"""Each pixel minus its mean over `train`, divided by its standard deviation over `train`, in float32.
+
+    .. math:: z = (x - \mu) / \sigma
+
+    Pixels that are constant in `train` become 0 everywhere. Dividing them by 1e-6 instead, as is sometimes done,
+    multiplies a stray pixel of a test image by a million.
+
+    >>> standardised(np.array([[1.0, 5.0], [3.0, 5.0]]), np.array([[4.0, 6.0]]))
+    (array([[-1.,  0.], [ 1.,  0.]], dtype=float32), array([[2., 0.]], dtype=float32))
+    """
+    if not len(train):
+        raise BadInput("standardised was given no training images; give at least 1.")
+    for other in others:
+        if other.shape[1:] != train.shape[1:]:
+            raise BadInput(
+                f"standardised was given images of shapes {train.shape[1:]} and {other.shape[1:]}; give one."
+            )
+    mean = train.mean(axis=0, dtype=np.float64)
+    square = np.zeros_like(mean)
+    for start in range(0, len(train), CHUNK):
+        square += ((train[start : start + CHUNK] - mean) ** 2).sum(axis=0)
+    constant = train.min(axis=0) == train.max(axis=0)
+    scale = np.where(constant, 0, 1 / np.sqrt(np.where(constant, 1, square / len(train))))
+    return tuple(_scaled(images, mean, scale) for images in (train, *others))
+
+
+def _scaled(images: NDArray[Any], mean: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float32]:
+    out = np.empty(images.shape, np.float32)
+    for start in range(0, len(images), CHUNK):
+        out[start : start + CHUNK] = (images[start : start + CHUNK] - mean) * scale
+    return out

@@ -1,0 +1,233 @@
+"""How images are shared among workers: each split is a value, and deal(...) hands out the images."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.data.dataset import Dataset
+from holdfast.data.pools import Decks, Indices, Request, Rng, Share, apiece, cut, divide
+from holdfast.errors import BadInput
+from holdfast.values import Value, check, value
+
+PRIORS = ("natural", "uniform")
+TINY = 1e-300  # below it, floating point no longer keeps the law
+
+
+class Split(Value):
+    """How to share; subclasses are final."""
+
+    def shares(self, dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
+        raise TypeError(f"{type(self).__name__} does not say how it shares images")
+
+
+class Mixture(Split):
+    """Worker i draws all its images, for training and for testing, from class frequencies q_i of its own."""
+
+    def centre(self, natural: NDArray[np.float64]) -> NDArray[np.float64]:
+        raise TypeError(f"{type(self).__name__} does not say what its frequencies vary around")
+
+    def mixture(self, prior: NDArray[np.float64], rng: Rng) -> NDArray[np.float64]:
+        return prior
+
+    def shares(self, dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
+        classes = len(dataset.classes)
+        pools = divide(dataset, ask, _prior(self, dataset.sizes()), rng)
+        decks = [Decks(pool, dataset.labels[pool], rng) for pool in pools]
+        train = apiece(dataset, pools[0], ask.train, ask.workers, "training")
+        test = apiece(dataset, pools[1], ask.test, ask.workers, "test")
+        both = (decks[0].sizes(classes) > 0) & ((decks[1].sizes(classes) > 0) | (test == 0))
+        if not both.any():
+            raise BadInput(f"{dataset.name} has no class with images for training and for testing; take more images.")
+        prior = _prior(self, dataset.sizes() * both)
+        shares = []
+        for _ in range(ask.workers):
+            q = np.zeros(classes)
+            q[both] = self.mixture(prior[both], rng)
+            shares.append(Share(*(d.take(rng.multinomial(k, q)) for d, k in zip(decks, (train, test), strict=True))))
+        return shares
+
+
+def _prior(split: Mixture, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The split's prior over the classes that there are."""
+    prior = np.zeros(len(sizes))
+    prior[sizes > 0] = split.centre(sizes[sizes > 0] / max(1, sizes.sum()))
+    return prior
+
+
+@value
+class Natural(Split):
+    r"""Every worker draws from all images alike, so that classes come as often as in the data.
+
+    .. math:: q_i = p, \quad p_c = N_c / N
+
+    The images are shuffled once and dealt in order: none is dealt twice before all were dealt.
+
+    >>> Natural()
+    Natural()
+    """
+
+    def shares(self, dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
+        pools = divide(dataset, ask, dataset.sizes() / max(1, len(dataset)), rng)
+        decks = [Decks(pool, np.zeros(len(pool), np.int64), rng) for pool in pools]
+        each = [
+            apiece(dataset, pools[0], ask.train, ask.workers, "training"),
+            apiece(dataset, pools[1], ask.test, ask.workers, "test"),
+        ]
+        for pool, k in zip(pools, each, strict=True):
+            if k and not len(pool):
+                raise BadInput(f"{dataset.name} has {len(dataset)} images, too few for both sides; take more images.")
+        return [Share(*(d.take(np.array([k])) for d, k in zip(decks, each, strict=True))) for _ in range(ask.workers)]
+
+
+@value
+class Uniform(Mixture):
+    r"""Every worker draws each class equally often, rare classes included.
+
+    .. math:: q_i = (1/C, \dots, 1/C)
+
+    >>> Uniform().mixture(Uniform().centre(np.array([0.9, 0.1])), np.random.default_rng(0))
+    array([0.5, 0.5])
+    """
+
+    def centre(self, natural: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.full(len(natural), 1 / len(natural))
+
+
+@value
+class Dirichlet(Mixture):
+    r"""Every worker has class frequencies of its own, the more lopsided the smaller alpha.
+
+    .. math:: q_i \sim \mathrm{Dir}(\alpha p)
+
+    with p the frequencies of the data (prior="natural") or equal ones (prior="uniform"), as in Hsu et al. 2019.
+    p sums to one: what other libraries write Dir(a, ..., a) over C classes is alpha = a C with the uniform prior.
+    Where alpha is too small for floating point, one class is drawn from p, which is the limit.
+
+    >>> q = Dirichlet(alpha=0.1).mixture(np.array([0.5, 0.5]), np.random.default_rng(0))
+    >>> round(float(q.sum()), 6), bool(q.max() > 0.9)
+    (1.0, True)
+    """
+
+    alpha: float = 0.1
+    prior: str = "natural"
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.prior not in PRIORS:
+            raise BadInput(f"Dirichlet was given prior = {self.prior!r}; it is {' or '.join(map(repr, PRIORS))}.")
+
+    def centre(self, natural: NDArray[np.float64]) -> NDArray[np.float64]:
+        return natural if self.prior == "natural" else np.full(len(natural), 1 / len(natural))
+
+    def mixture(self, prior: NDArray[np.float64], rng: Rng) -> NDArray[np.float64]:
+        if self.alpha * prior.min() > TINY:
+            q = rng.dirichlet(self.alpha * prior)
+            if np.isfinite(q).all():
+                return q / q.sum()
+        return rng.multinomial(1, prior).astype(float)
+
+
+@value
+class Shards(Split):
+    """The images sorted by class and cut into equal shards, of which every worker is dealt a few at random.
+
+    McMahan et al. 2017, Section 3: two shards a worker leave most workers with two classes. Test images are drawn
+    with the class frequencies of the worker's own training images.
+
+    >>> Shards(shards=3)
+    Shards(shards=3)
+    """
+
+    shards: int = 2
+
+    def shares(self, dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
+        pool, rest = divide(dataset, ask, dataset.sizes() / max(1, len(dataset)), rng)
+        each = apiece(dataset, pool, ask.train, ask.workers, "training")
+        if ask.workers * each > len(pool) or each < self.shards:
+            raise BadInput(
+                f"{self!r} was asked for {ask.workers} x {each} of {len(pool)} training images of {dataset.name}; "
+                f"shards share no image, so ask for {self.shards} to {len(pool) // ask.workers} a worker."
+            )
+        chosen = rng.permutation(pool)[: ask.workers * each]
+        chosen = chosen[np.argsort(dataset.labels[chosen], kind="stable")]
+        pieces = np.array_split(chosen, ask.workers * self.shards)
+        hands = rng.permutation(len(pieces)).reshape(ask.workers, self.shards)
+        trains = [rng.permutation(np.concatenate([pieces[k] for k in hand])) for hand in hands]
+        test = apiece(dataset, rest, ask.test, ask.workers, "test")
+        decks = Decks(rest, dataset.labels[rest], rng)
+        return [Share(train, self._alike(dataset, train, decks, test, rng)) for train in trains]
+
+    def _alike(self, dataset: Dataset, train: Indices, decks: Decks, test: int, rng: Rng) -> Indices:
+        q = np.bincount(dataset.labels[train], minlength=len(dataset.classes))
+        q = q * (decks.sizes(len(q)) > 0)
+        if test and not q.any():
+            raise BadInput(f"{dataset.name} has a class without test images; ask for test=0 or take more images.")
+        return decks.take(rng.multinomial(test, q / max(1, q.sum())))
+
+
+@value
+class ByWriter(Split):
+    """Every worker is one writer with the writer's own images; for data sets that know their writers.
+
+    Writers are drawn at random among those with enough images. Without numbers, a writer gives all.
+
+    >>> ByWriter()
+    ByWriter()
+    """
+
+    def shares(self, dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
+        if dataset.writers is None:
+            raise BadInput(f"ByWriter() was given {dataset.name}, which does not know its writers; femnist does.")
+        shuffled = rng.permutation(len(dataset))
+        shuffled = shuffled[np.argsort(dataset.writers[shuffled], kind="stable")]
+        sizes = np.bincount(dataset.writers)
+        owned = [own for own in np.split(shuffled, np.cumsum(sizes)[:-1]) if len(own)]
+        train, test = (1 if ask.train is None else ask.train), (1 if ask.test is None else ask.test)
+        held = dataset.held_out
+        ways = [] if held is None else [[(own[~held[own]], own[held[own]]) for own in owned]]
+        able: list[tuple[Indices, Indices]] = []
+        for divided in (*ways, [cut(own, ask.ratio()) for own in owned]):
+            able = [pair for pair in divided if len(pair[0]) >= train and len(pair[1]) >= test]
+            if len(able) >= ask.workers:
+                chosen = rng.choice(len(able), ask.workers, replace=False)
+                return [Share(able[k][0][: ask.train], able[k][1][: ask.test]) for k in chosen]
+        raise BadInput(
+            f"{dataset.name} has {len(able)} writers with {train} training and {test} test images or more, and "
+            f"{ask.workers} workers were asked for; ask for fewer workers or fewer images."
+        )
+
+
+SPLITS: dict[str, type[Split]] = {split.__name__: split for split in (Natural, Uniform, Dirichlet, Shards, ByWriter)}
+
+
+def deal(
+    dataset: Dataset, split: Split, workers: int, train: int | None = None, test: int | None = None, rng: Rng | int = 0
+) -> list[Share]:
+    """Share a data set among workers: `train` training and `test` test images each, None for as many as there are.
+
+    No image is a training image of one worker and a test image of any. Within a class images are reused only when
+    all have been dealt. The same `rng` (a generator or a seed) gives the same shares.
+
+    >>> from holdfast.data import load
+    >>> shares = deal(load("digits"), Natural(), workers=10, train=100, test=20, rng=7)
+    >>> len(shares), len(shares[0].train), len(shares[0].test)
+    (10, 100, 20)
+    """
+    if not isinstance(split, Split):
+        raise BadInput(f"deal was given split = {split!r}; give one of {', '.join(SPLITS)}, such as Natural().")
+    if isinstance(rng, bool) or not isinstance(rng, (Rng, int, np.integer)) or (not isinstance(rng, Rng) and rng < 0):
+        raise BadInput(f"deal was given rng = {rng!r}; give a numpy Generator or a seed, a whole number from 0.")
+    return split.shares(dataset, Request(workers, train, test), np.random.default_rng(rng))
+
+
+def counts(dataset: Dataset, shares: list[Share]) -> NDArray[np.int64]:
+    """Training images of each worker in each class: (workers, classes).
+
+    >>> from holdfast.data import load
+    >>> digits = load("digits")
+    >>> counts(digits, deal(digits, Uniform(), 4, train=100)).sum(axis=1)
+    array([100, 100, 100, 100])
+    """
+    many = len(dataset.classes)
+    return np.array([np.bincount(dataset.labels[share.train], minlength=many) for share in shares]).reshape(-1, many)

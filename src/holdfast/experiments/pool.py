@@ -1,0 +1,50 @@
+"""Runs in several processes, results as they come."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.errors import BadInput
+from holdfast.training import Result, Run, train
+
+Key = TypeVar("Key")
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def trained(
+    runs: Mapping[Key, Run], processes: int | None = None, data: Path | None = None
+) -> Iterator[tuple[Key, Result]]:
+    """Each run's key and result, in the order in which they end; one thread a process, so that numbers repeat.
+
+    A run that fails is an error that names it, after the others were given a chance to end.
+    """
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(processes or cores(), mp_context=context, initializer=_alone)
+    try:
+        waiting = {pool.submit(train, run, data=data): key for key, run in runs.items()}
+        for future in as_completed(waiting):
+            try:
+                yield waiting[future], future.result()
+            except BadInput as error:
+                raise BadInput(f"{waiting[future]}: {error}") from None
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _alone() -> None:
+    """One thread: two processes with two threads each only wait for one another."""
+    import signal
+
+    import torch
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers an interrupt
+    torch.set_num_threads(1)
