@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: help install test lint cover fuzz demo picture bench clean
+.PHONY: help install test lint cover fuzz demo table gauss picture bench clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -12,9 +12,9 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-$(RUN)/holdfast:  # the command line alone: a matter of seconds
+$(RUN)/holdfast:  # what the main job needs, and no more
 	$(PYTHON) -m venv $(VENV)
-	$(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cli]'
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cli,train]'
 
 install: $(VENV)/installed  ## a virtual environment with everything, by constraints.txt
 
@@ -32,10 +32,17 @@ fuzz: install  ## drawn inputs that no other run has seen
 cover: install  ## line and branch coverage of the core, at least 95 %
 	$(RUN)/pytest -n 2 --cov --cov-report=term --cov-fail-under=95
 
-demo: $(RUN)/holdfast  ## the main job on a small attacked set: aggregate, and see who lied
+demo: $(RUN)/holdfast  ## the main job: seven rules under seven attacks, a table and a page; about a minute
 	$(RUN)/holdfast demo demo
-	$(RUN)/holdfast aggregate 'MeanwO(f=4)' demo/worker-*.npz --reference demo/honest-mean.npz --out demo/aggregate.npz
-	$(RUN)/holdfast aggregate 'Average()' demo/worker-*.npz --reference demo/honest-mean.npz
+
+table: install  ## the README's table of accuracies, from the main job
+	$(RUN)/holdfast demo demo
+	mkdir -p results/training && cp demo/accuracies.json results/training/demo.json
+	$(RUN)/python benchmarks/report.py
+
+gauss: install  ## the paper's rules under Gauss at rate 0.4, three seeds; hours, resumable; DATA=folder with EMNIST
+	$(RUN)/python benchmarks/gauss.py $(if $(DATA),--data $(DATA))
+	$(RUN)/python benchmarks/report.py
 
 picture: install  ## the picture of sneak and siege in the README
 	$(RUN)/holdfast picture docs/sneak-siege.svg
@@ -45,7 +52,8 @@ bench: install  ## speed against peers and the limit, as ratios; memory on a fil
 	$(RUN)/python benchmarks/kernels.py
 	$(RUN)/python benchmarks/memmap.py
 	$(RUN)/python benchmarks/search.py
+	$(RUN)/python benchmarks/training.py
 	$(RUN)/python benchmarks/report.py
 
-clean:  ## remove what install and demo made
-	rm -rf $(VENV) demo
+clean:  ## remove what install, demo and runs made
+	rm -rf $(VENV) demo runs

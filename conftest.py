@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import settings
 
 import holdfast
 import holdfast.attacks
 
+torch.set_num_threads(1)  # the tests run in several processes
 settings.register_profile("fixed", derandomize=True, database=None)
 settings.register_profile("fuzz", print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))

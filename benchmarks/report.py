@@ -11,7 +11,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results" / "benchmarks"
-BEGIN, END = "<!-- benchmarks -->\n", "<!-- /benchmarks -->"
+TRAINING = ROOT / "results" / "training"
 
 
 def spread(values: list[float], sign: str = "×") -> str:
@@ -46,11 +46,58 @@ def section() -> str:
     return "\n".join([about, "", *lines(kernels, memmap), ""])
 
 
+def rounds() -> list[str]:
+    """What a round of training costs."""
+    measured = json.loads((RESULTS / "training.json").read_text())
+    return [
+        f"| {row['what']} | {row['against']} | {row['measure']} {row['value']:.2g}× (bar {row['bar']}) |"
+        for row in measured["rows"]
+    ]
+
+
+def accuracies() -> str:
+    """The main job's table."""
+    told = json.loads((TRAINING / "demo.json").read_text())
+    attacks = list(next(iter(told["accuracy"].values())))
+    out = [f"| rule | {' | '.join(attacks)} | Worst |", f"| --- |{' ---: |' * (len(attacks) + 1)}"]
+    best = max(told["worst"].values())
+    for rule, row in told["accuracy"].items():
+        worst = f"{told['worst'][rule]:.2f}"
+        cells = " | ".join(f"{row[attack]:.2f}" for attack in attacks)
+        out.append(f"| {rule} | {cells} | {f'**{worst}**' if told['worst'][rule] == best else worst} |")
+    plus = told["rules"]["Mean2P+"]
+    return "\n".join([*out, "", f"Accuracy after {told['rounds']} rounds; Mean2P+ is `{plus}`.", ""])
+
+
+def gauss() -> str:
+    """The paper's rules under Gauss next to the printed numbers."""
+    told = json.loads((TRAINING / "gauss.json").read_text())
+    out = ["| rule | as written | measured, mean of seeds | each seed | paper |", "| --- | --- | ---: | --- | ---: |"]
+    for name, row in told.items():
+        each = ", ".join(f"{value:.3f}" for value in row["accuracies"])
+        printed = "" if row["paper"] is None else f"{row['paper']:.2f}"
+        out.append(f"| {name} | `{row['rule']}` | {row['mean']:.3f} | {each} | {printed} |")
+    return "\n".join([*out, ""])
+
+
+def put(text: str, name: str, section: str) -> str:
+    """The text with a section between its marks."""
+    before, begin, rest = text.partition(f"<!-- {name} -->\n")
+    _, end, after = rest.partition(f"<!-- /{name} -->")
+    if not begin or not end:
+        raise ValueError(f"no marks for {name}")
+    return f"{before}{begin}{section}{end}{after}"
+
+
 def replaced(text: str) -> str:
-    """The README with the section put in."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{section()}{END}{after}"
+    """The README with its sections put in."""
+    return put(put(text, "benchmarks", section()), "accuracies", accuracies())
+
+
+def trained(text: str) -> str:
+    """docs/training.md with its sections put in."""
+    cost = ["| what | against | measured |", "| --- | --- | --- |", *rounds(), ""]
+    return put(put(text, "gauss", gauss()), "rounds", "\n".join(cost))
 
 
 def searches() -> str:
@@ -87,5 +134,5 @@ def searches() -> str:
 
 if __name__ == "__main__":
     (ROOT / "docs" / "search.md").write_text(searches())
-    readme = ROOT / "README.md"
-    readme.write_text(replaced(readme.read_text()))
+    for path, made in ((ROOT / "README.md", replaced), (ROOT / "docs" / "training.md", trained)):
+        path.write_text(made(path.read_text()))

@@ -45,7 +45,7 @@ def _env() -> dict[str, str]:
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Path:
-    run("holdfast demo demo", tmp_path)
+    run("holdfast sample demo", tmp_path)
     return tmp_path
 
 

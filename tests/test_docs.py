@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from holdfast.attacks import ATTACKS, VOTERS
+from holdfast.data import SPLITS
 from holdfast.rules import CATALOGUE
 
 ROOT = Path(__file__).parent.parent
@@ -55,13 +57,15 @@ def test_the_readme_s_figures_come_from_the_results() -> None:
     report = runpy.run_path(str(ROOT / "benchmarks" / "report.py"))
     text = (ROOT / "README.md").read_text()
     assert report["replaced"](text) == text
+    training = (ROOT / "docs" / "training.md").read_text()
+    assert report["trained"](training) == training
     assert report["searches"]() == (ROOT / "docs" / "search.md").read_text()
 
 
-def test_every_rule_is_in_the_changelog() -> None:
+def test_every_rule_and_attack_is_in_the_changelog() -> None:
     text = (ROOT / "CHANGELOG.md").read_text()
-    for name in CATALOGUE:
-        assert f"`{name}`" in text
+    for name in (*CATALOGUE, *ATTACKS, *VOTERS, *SPLITS):
+        assert f"`{name}`" in text, name
 
 
 def test_no_document_speaks_of_a_machine() -> None:

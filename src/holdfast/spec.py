@@ -53,7 +53,11 @@ class _Reader:
     def value(self, node: ast.expr, top: bool = False) -> Any:
         match node:
             case ast.BinOp(left=left, op=ast.RShift(), right=right):
-                return self.value(left, True) >> self.value(right, True)
+                first, then = self.value(left, True), self.value(right, True)
+                try:
+                    return first >> then
+                except TypeError:
+                    raise BadInput(f">> joins stages, as in NNM(f=3) >> Krum(f=3); {first!r} is none.") from None
             case ast.Name(id=name) if top:
                 return self.build(name, [], {})
             case ast.Call(func=ast.Name(id=name), args=args, keywords=ws) if len({w.arg for w in ws}) == len(ws):

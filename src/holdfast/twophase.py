@@ -38,10 +38,7 @@ class Ballot(Value):
     """
 
     ties: str = "inner"
-
-    def __post_init__(self) -> None:
-        if self.ties not in WINNERS:
-            raise BadInput(f"Ballot was given ties = {self.ties!r}; it is 'inner' or 'outer'.")
+    choices = {"ties": WINNERS}
 
     def count(self, gains: np.ndarray, f: int) -> tuple[str, float]:
         """Who wins, and by how many votes for Outer; a gain is a voter's loss at Inner minus that at Outer."""
@@ -90,8 +87,8 @@ class Candidates:
 
     @property
     def f(self) -> int:
-        """The tolerance with which phase one ended."""
-        return tolerance(self.inner.rule)
+        """The tolerance with which phase one ended: the larger of both rules'."""
+        return max(tolerance(self.inner.rule), tolerance(self.outer.rule))
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,8 @@ class TwoPhase(Value):
 
     @property
     def f(self) -> int:
-        return tolerance(self.inner)
+        """The larger tolerance of both rules."""
+        return max(tolerance(self.inner), tolerance(self.outer))
 
     def least(self) -> int:
         """The smallest n that both rules accept."""
@@ -180,10 +178,12 @@ def propose(X: Any, inner: Any, outer: Any, *more: Any, **words: Any) -> Candida
             f"propose was given {2 + len(more)} candidates; with more than two, votes split between the good ones "
             "and f liars can win, so propose two."
         )
-    if isinstance(outer, OuterCenter | OuterMean) and outer.f == 1 and outer not in _TOLD:
-        _TOLD.add(outer)
-        log.warning("%r leaves out a cluster of one vector, which is an arbitrary worker", outer)
-    return Candidates(*(rule.decide(X, **needs(rule, **words)) for rule in (inner, outer)))
+    both = Candidates(*(rule.decide(X, **needs(rule, **words)) for rule in (inner, outer)))
+    for stage in both.outer.rule.stages():
+        if isinstance(stage, OuterCenter | OuterMean) and stage.f == 1 and outer not in _TOLD:
+            _TOLD.add(outer)
+            log.warning("%r leaves out a cluster of one vector, which is an arbitrary worker", stage)
+    return both
 
 
 def needs(rule: Any, rng: Any = None, start: Any = None, **words: Any) -> dict[str, Any]:
@@ -211,7 +211,8 @@ def elect(candidates: Candidates, reports: Iterable[Any], election: Ballot | Num
     if len(gains) < 2 * f + 1:
         return Winner("inner", 0.0, len(gains), why=f"{len(gains)} reports, fewer than {2 * f + 1}")
     name, lead = election.count(gains, f)
-    certain = bool(np.isfinite(gains).all() and np.sort(gains)[: len(gains) - f].mean() > 0)
+    least = np.sort(gains)[: len(gains) - f]
+    certain = bool(np.isfinite(gains).all()) and math.fsum(least * 2.0**-40) > 0  # exact, and 1e308 is a report
     return Winner(name, lead, len(gains), certain=certain)
 
 
@@ -225,9 +226,10 @@ def gains_of(reports: Iterable[Any], voters: Sequence[int]) -> dict[int, float]:
     heard: list[tuple[int, Any]] = []
     for report in reports:
         try:
-            who, losses = report
-            if isinstance(who, (int, np.integer)) and who in known:
-                heard.append((int(who), losses))
+            if isinstance(report, (tuple, list)) and len(report) == 2:
+                who = report[0]
+                if (type(who) is int or isinstance(who, np.integer)) and int(who) in known:
+                    heard.append((int(who), report[1]))
         except Exception:  # whatever a hostile message says when it is looked at
             continue
     times = Counter(who for who, _ in heard)
@@ -237,12 +239,20 @@ def gains_of(reports: Iterable[Any], voters: Sequence[int]) -> dict[int, float]:
 
 def _gain(losses: Any) -> float | None:
     try:
-        inner, outer = (float(loss) for loss in losses)
+        pair = losses.tolist() if isinstance(losses, np.ndarray) and losses.shape == (2,) else losses
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(map(_is_number, pair)):
+            return None
+        inner, outer = map(float, pair)
     except Exception:
         return None
     if not math.isfinite(inner):
         return None if not math.isfinite(outer) else math.inf
     return inner - outer if math.isfinite(outer) else -math.inf
+
+
+def _is_number(loss: Any) -> bool:
+    plain = isinstance(loss, (int, float, np.floating, np.integer)) and not isinstance(loss, bool)
+    return plain or (type(loss).__module__ == "torch" and loss.ndim == 0 and loss.dtype.is_floating_point)
 
 
 def _finite(update: Any) -> bool:

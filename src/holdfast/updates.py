@@ -36,6 +36,9 @@ def spans(size: int, width: int) -> Iterator[tuple[int, int]]:
 
 def in_parallel(work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
     """The results in order, worked out on all the cores that this process is allowed."""
+    items = list(items)
+    if len(items) == 1:  # threads would cost more than the work
+        return [work(items[0])]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     with ThreadPoolExecutor(cores) as pool:
         return list(pool.map(work, items))

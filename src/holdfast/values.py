@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar, dataclass_transform, final
+from typing import Any, ClassVar, TypeVar, dataclass_transform, final
 
 import numpy as np
 
@@ -26,6 +26,7 @@ COUNTS = {
     "cap": 1,
     "shards": 1,
     "every": 1,
+    "worker": 0,
 }  # name -> smallest
 LENGTHS = {
     "tau": True,
@@ -35,7 +36,8 @@ LENGTHS = {
     "scale": False,
     "margin": False,
 }  # name -> must it exceed zero
-FLAGS = ("lower", "squared")
+SIGNED = ("z",)  # any finite number
+FLAGS = ("lower", "squared", "spread")
 OTHERS = ("others", "rule", "parts", "anchor", "length", "beyond")  # checked where they are used
 
 
@@ -48,6 +50,8 @@ def value(cls: type[T]) -> type[T]:
 @dataclass(frozen=True, repr=False)
 class Value:
     """Equal when its fields are, checked when it is built, written as it is parsed."""
+
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {}  # field -> the words that it takes
 
     def __post_init__(self) -> None:
         check(self)
@@ -64,13 +68,15 @@ def check(value: Any) -> None:
         given = getattr(value, field.name)
         if given is None and "None" in str(field.type):
             continue
-        if field.name in COUNTS:
+        if field.name in getattr(value, "choices", {}):
+            _choice(value, field.name, given)
+        elif field.name in COUNTS:
             object.__setattr__(value, field.name, _count(value, field.name, given))
         elif field.name in FLAGS:
             if not isinstance(given, bool):
                 raise BadInput(f"{type(value).__name__} was given {field.name} = {given!r}; it is True or False.")
-        elif field.name in LENGTHS:
-            object.__setattr__(value, field.name, _length(value, field.name, given))
+        elif field.name in LENGTHS or field.name in SIGNED:
+            object.__setattr__(value, field.name, _number(value, field.name, given))
 
 
 def _count(value: Any, name: str, given: Any) -> int:
@@ -85,12 +91,20 @@ def _count(value: Any, name: str, given: Any) -> int:
     return number
 
 
-def _length(value: Any, name: str, given: Any) -> float:
+def _number(value: Any, name: str, given: Any) -> float:
+    low = -math.inf if name in SIGNED else 0.0
     try:
         number = float(given) if isinstance(given, (int, float, np.number)) else math.nan
-        if isinstance(given, bool) or not math.isfinite(number) or number < 0 or (LENGTHS[name] and number == 0):
+        if isinstance(given, bool) or not math.isfinite(number) or number < low or (LENGTHS.get(name) and number == 0):
             raise ValueError
     except (OverflowError, ValueError):
-        want = "a finite number above 0" if LENGTHS[name] else "a finite number, at least 0"
+        want = "a finite number" + ("" if name in SIGNED else " above 0" if LENGTHS[name] else ", at least 0")
         raise BadInput(f"{type(value).__name__} was given {name} = {given!r}; {name} is {want}.") from None
     return number
+
+
+def _choice(value: Any, name: str, given: Any) -> None:
+    known = value.choices[name]
+    if not isinstance(given, str) or given not in known:
+        words = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
+        raise BadInput(f"{type(value).__name__} was given {name} = {given!r}; it is {words}.")

@@ -33,6 +33,9 @@ NAMED: dict[str, Any] = {
 def seven(text: bool = True, n: int = 35) -> dict[str, Attack]:
     """The seven attacks of Yi et al. 2024 by their short names, with the text's parameters or the program's.
 
+    LF is the program's permutation in both, since the text gives none, and PGA ours: the sign of the text's formula
+    would help the honest, and the program's search starts too far out to find anything.
+
     >>> seven()["SV"], seven(text=False)["SV"]
     (ScaledVariance(), ScaledVariance(z=0.5714285714285714, over='honest'))
     """

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.attacks.base import Attack, Rows, View, copies, spread
+from holdfast.attacks.base import Attack, Rows, View, copies, gram, lengths, pairwise, spread
 from holdfast.attacks.informed import moments
 from holdfast.errors import BadInput
 from holdfast.values import value
+
+DIRECTIONS = ("sign", "std", "mean")
 
 
 @value
@@ -28,16 +30,13 @@ class MinMax(Attack):
     kind = "sneak"
     formula = "mean_H - γ p, at most the honest diameter from all"
     source = "Shejwalkar & Houmansadr 2021"
-
-    def __post_init__(self) -> None:
-        directed(self)
+    choices = {"along": DIRECTIONS}
 
     def __call__(self, seen: View) -> Rows:
         mean, p = seen.honest.mean(axis=0), direction(seen.honest, self.along)
         off = mean - seen.honest
-        squares = np.einsum("ij,ij->i", off, off, dtype=np.float64)
-        slope = (off @ p).astype(np.float64)
-        room = pairwise(off).max() - squares
+        slope = np.array([np.multiply(row, p, dtype=np.float64).sum() for row in off])
+        room = pairwise(off).max() - lengths(off) ** 2
         gamma = (slope + np.sqrt(slope**2 + np.maximum(room, 0))).min()
         return copies(mean - max(gamma, 0.0) * p, seen.own)
 
@@ -59,9 +58,7 @@ class MinSum(Attack):
     kind = "sneak"
     formula = "mean_H - γ p, at most the largest honest sum of squares"
     source = "Shejwalkar & Houmansadr 2021"
-
-    def __post_init__(self) -> None:
-        directed(self)
+    choices = {"along": DIRECTIONS}
 
     def __call__(self, seen: View) -> Rows:
         mean, p = seen.honest.mean(axis=0), direction(seen.honest, self.along)
@@ -86,10 +83,6 @@ class Mimic(Attack):
     formula = "x_k of one honest k"
     source = "Karimireddy et al. 2022"
 
-    def __post_init__(self) -> None:
-        if self.worker is not None and (not isinstance(self.worker, int) or self.worker < 0):
-            raise BadInput(f"Mimic was given worker = {self.worker!r}; it is a place among the honest workers, from 0.")
-
     def __call__(self, seen: View) -> Rows:
         if self.worker is not None and self.worker >= len(seen.honest):
             raise BadInput(f"{self!r} was given {len(seen.honest)} honest workers; name one of them, from 0.")
@@ -97,7 +90,7 @@ class Mimic(Attack):
 
     def _chosen(self, honest: Rows) -> int:
         off = honest - honest.mean(axis=0)
-        _, vectors = np.linalg.eigh(np.asarray(off @ off.T, dtype=np.float64))
+        _, vectors = np.linalg.eigh(np.nan_to_num(gram(off)))
         return int(np.abs(vectors[:, -1]).argmax())
 
 
@@ -137,25 +130,9 @@ class Spread(Attack):
         return spread(rows.mean(axis=0), seen.own)
 
 
-DIRECTIONS = ("sign", "std", "mean")
-
-
-def directed(attack: Attack) -> None:
-    """Refuse a direction that nobody knows."""
-    if (along := getattr(attack, "along", None)) not in DIRECTIONS:
-        raise BadInput(f"{type(attack).__name__} was given along = {along!r}; it is 'sign', 'std' or 'mean'.")
-
-
 def direction(honest: Rows, along: str) -> np.ndarray:
     """The unit vector along the signs of the mean, the deviations, or the mean; zero where these vanish."""
     mean = honest.mean(axis=0)
     p = moments(honest)[1] if along == "std" else np.sign(mean) if along == "sign" else mean
-    length = float(np.linalg.norm(p))
-    return p / length if length else p
-
-
-def pairwise(off: Rows) -> np.ndarray:
-    """Squared distances between centred rows; good enough to compare lengths."""
-    G = np.asarray(off @ off.T, dtype=np.float64)
-    squares = np.diag(G)
-    return np.maximum(squares[:, None] + squares - 2 * G, 0.0)
+    length = float(lengths(p[None])[0])
+    return (p / length if length else p).astype(honest.dtype, copy=False)

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from holdfast.attacks.base import Attack, Rows, View, copies, spread
-from holdfast.attacks.hidden import directed, direction
+from holdfast.attacks.base import Attack, Rows, View, copies, gram, lengths, spread
+from holdfast.attacks.hidden import DIRECTIONS, direction
 from holdfast.errors import BadInput
 from holdfast.twophase import Candidates, TwoPhase, needs
 from holdfast.values import value
 
-LEVELS = (  # factors of the honest spread, then of the best so far
-    2.0 ** np.arange(-6, 10),
-    2.0 ** np.linspace(-1, 1, 9),
-    2.0 ** np.linspace(-0.25, 0.25, 9),
+LEVELS = (  # factors of the honest spread, then of the best so far, and how many of these go on
+    (2.0 ** np.arange(-6, 10), 2),
+    (2.0 ** np.linspace(-1, 1, 9), 1),
+    (2.0 ** np.linspace(-0.25, 0.25, 9), 1),
 )
 Harm = Callable[[View, Rows], tuple[bool, float]]
 """Whether it is what the attacker wants, and how much; compared in this order."""
@@ -49,11 +49,7 @@ class PGA(Attack):
     kind = "either"
     formula = "mean_H - γ sign(mean_H), γ by search against the rule"
     source = "Shejwalkar et al. 2022"
-
-    def __post_init__(self) -> None:
-        directed(self)
-        if not isinstance(self.spread, bool):
-            raise BadInput(f"PGA was given spread = {self.spread!r}; it is True or False.")
+    choices = {"along": DIRECTIONS}
 
     def __call__(self, seen: View) -> Rows:
         if not len(seen.own):
@@ -68,7 +64,7 @@ class Canvass(Attack):
     Of all γ (as in PGA) for which the elected candidate is the worse of the two it takes the one whose elected
     candidate does most harm; if there is none, the one whose elected candidate does most harm anyway. The election is
     played through with the honest workers' losses where the view has them (harm is then their mean loss), and else by
-    distance from the honest mean; the liars report the opposite of the honest majority. Against other rules it is PGA.
+    distance from the honest mean; the liars report the honest mean losses exchanged. Against other rules it is PGA.
 
     >>> seen = View(honest=np.array([[1.0], [1.2], [0.8]]), own=np.ones((2, 1)), rule=Mean2P(f=2), f=2)
     >>> Canvass()(seen).shape
@@ -80,9 +76,7 @@ class Canvass(Attack):
     kind = "either"
     formula = "mean_H - γ p, γ by search against the election"
     source = "holdfast"
-
-    def __post_init__(self) -> None:
-        PGA(self.along, self.spread)
+    choices = {"along": DIRECTIONS}
 
     def __call__(self, seen: View) -> Rows:
         if not isinstance(seen.rule, TwoPhase) or not len(seen.own):
@@ -93,11 +87,12 @@ class Canvass(Attack):
 def _along(seen: View, along: str, apart: bool, harm: Harm, whole: bool = False) -> Rows:
     """The rows mean - γ p of the γ that does most harm."""
     mean, p = seen.honest.mean(axis=0), direction(seen.honest, along)
-    off = seen.honest - mean
-    unit = float(np.sqrt(np.einsum("ij,ij->", off, off, dtype=np.float64) / len(off)))
+    p = p if p.any() else np.full_like(p, 1 / np.sqrt(len(p)))
+    spreads = lengths(seen.honest - mean)
+    unit = float(np.sqrt(np.square(spreads).mean())) or float(lengths(mean[None])[0]) or 1.0
     if not np.isfinite(unit) or not np.isfinite(p).all():  # honest rows so large that their squares are not
         return copies(mean, seen.own)
-    small = _Small.of(seen, mean, p) if not whole else _Small(seen, mean, p)
+    small = _Small(seen, mean, p * unit) if whole else _Small.of(seen, mean, p * unit)
 
     def harmful(gamma: float) -> tuple[bool, float]:
         try:
@@ -105,20 +100,22 @@ def _along(seen: View, along: str, apart: bool, harm: Harm, whole: bool = False)
                 wanted, found = harm(small.seen, small.rows(gamma, apart))
         except BadInput:  # a rule that refuses so few rows
             return False, -np.inf
-        return wanted, found if np.isfinite(found) else -np.inf
+        return wanted, -np.inf if np.isnan(found) else found
 
-    best = unit
-    for factors in LEVELS:
-        best = max((best * factor for factor in factors), key=harmful)
-    return _Small(seen, mean, p).rows(best, apart)
+    best = [1.0]
+    for factors, keep in LEVELS:
+        tried = {gamma * factor for gamma in best for factor in factors}
+        best = sorted(sorted(tried), key=harmful, reverse=True)[:keep]
+    return _Small(seen, mean, p * unit).rows(best[0], apart)
 
 
 @dataclass(frozen=True, eq=False)
 class _Small:
-    """The same round in fewer coordinates, where the rule cannot tell: what makes a search affordable.
+    """The same round in fewer coordinates: what makes a search affordable.
 
-    Rules that look at distances alone commute with isometries, so the span of all rows will do; rules that treat
-    every coordinate alike are judged on a sample of these. Others see the round as it is.
+    Rules that look at distances alone commute with isometries, so the span of all rows will do, up to rounding; rules
+    that treat every coordinate alike are judged on those that vary most and a sample of the others. Other rules see the
+    round as it is. p is as long as the honest spread.
     """
 
     seen: View
@@ -132,11 +129,14 @@ class _Small:
         h, b, d = len(seen.honest), len(seen.own), len(p)
         if not any(hasattr(stage, "columns") for stage in stages) and d > h + b + 3:
             start = np.zeros((0, d)) if seen.start is None else np.asarray(seen.start, dtype=p.dtype).reshape(1, d)
-            C = _coordinates(np.vstack([seen.honest, seen.own, p[None], start]))
+            shift = 0 if any(stage.anchors for stage in stages) else mean  # no anchor: they commute with shifts too
+            C = _coordinates(np.vstack([seen.honest - shift, seen.own - shift, p[None], start]))
             small = replace(seen, honest=C[:h], own=C[h : h + b], start=C[h + b + 1] if len(start) else None)
             return _Small(small, C[:h].mean(axis=0), C[h + b])
         if all(hasattr(stage, "columns") for stage in stages) and d > COLUMNS:
-            some = np.random.default_rng(0).choice(d, COLUMNS, replace=False)
+            order = np.argsort(-np.maximum(np.abs(p), seen.honest.std(axis=0)), kind="stable")
+            rest = np.random.default_rng(0).choice(order[COLUMNS // 2 :], COLUMNS // 2, replace=False)
+            some = np.concatenate([order[: COLUMNS // 2], rest])
             return _Small(replace(seen, honest=seen.honest[:, some], own=seen.own[:, some]), mean[some], p[some])
         return _Small(seen, mean, p)
 
@@ -147,10 +147,8 @@ class _Small:
 
 def _coordinates(A: Rows) -> np.ndarray:
     """Rows of an isometric copy in as many coordinates as there are rows."""
-    scale = float(np.abs(A).max()) or 1.0  # honest gradients of a model that was driven away are huge
-    B = A / scale
-    values, vectors = np.linalg.eigh(np.asarray(B @ B.T, dtype=np.float64))
-    return scale * vectors * np.sqrt(np.maximum(values, 0.0))
+    values, vectors = np.linalg.eigh(np.nan_to_num(gram(A)))
+    return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 def _damage(seen: View, rows: Rows) -> tuple[bool, float]:

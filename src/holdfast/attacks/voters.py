@@ -78,7 +78,7 @@ class SilentVote(Voter):
 
 @value
 class DoubleVote(Voter):
-    """Two votes each, both against the better candidate, and one in an honest worker's place with a wrong number."""
+    """Two votes each, both against the better candidate, and one more under a number that nobody has."""
 
     formula = "every vote twice"
 

@@ -19,7 +19,8 @@ from holdfast.spec import unknown
 def attacks(name: Annotated[str, typer.Argument(help="One attack, with its whole text.")] = "") -> None:
     """List the attacks with what they send and whether they sneak or besiege; or tell all about one.
 
-    H are the honest workers, B the liars, x_i a worker's own honest update.
+    H are the honest workers, B the liars, x_i a worker's own honest update; kind and formula are those of the
+    default parameters.
     """
     name = name.partition("(")[0]
     known = {**ATTACKS, **VOTERS}

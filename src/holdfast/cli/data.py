@@ -53,7 +53,7 @@ def listed(folder: Path | None) -> Table:
     table = Table(*columns, Column("where", overflow="fold"), box=None, pad_edge=False, header_style="bold")
     for name, source in SOURCES.items():
         found = find(name, folder)
-        where = f"in {found[1]}" if found else "comes with holdfast[data]" if name in EMBEDDED else advice(name, folder)
+        where = f"in {found[1]}" if found else "comes with pip" if name in EMBEDDED else advice(name, folder)
         table.add_row(name, str(source.images), str(len(source.classes)), escape(where))
     return table
 

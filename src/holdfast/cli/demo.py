@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.example import example
-from holdfast.experiments.demo import BASE, EXPLAINED, LIARS, RULES, WORKERS, cells, page
+from holdfast.experiments.demo import BASE, EXPLAINED, LIARS, RULES, WORKERS, accuracies, cells, page
 from holdfast.experiments.pool import trained
 from holdfast.report.page import write
 from holdfast.training import Result
@@ -48,6 +49,7 @@ def demo(
             live.update(Group(table(results), bar))
     out = folder / "index.html"
     write(page(results, rounds), out)
+    (folder / "accuracies.json").write_text(json.dumps(accuracies(results, rounds, seed), indent=1) + "\n")
     console.print(f"Curves, votes and who was kept: open {out}", soft_wrap=True)
 
 

@@ -35,7 +35,7 @@ class Source:
 
 
 SOURCES = {
-    "digits": Source(1797, DIGITS, (), (), "pip install 'holdfast[data]'"),
+    "digits": Source(1797, DIGITS, (), (), "pip install 'holdfast[train]'"),
     "mnist-5k": Source(5000, DIGITS, (), (), "pip install 'holdfast[data]'"),
     "mnist": Source(
         70000, DIGITS, MNIST, ("MNIST/raw",), "run holdfast data mnist --get, or put the four idx files into {into}"
@@ -147,7 +147,7 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise BadInput("digits needs scikit-learn; pip install 'holdfast[data]'.") from None
+        raise BadInput("digits needs scikit-learn; pip install 'holdfast[train]'.") from None
     images, labels = load_digits(return_X_y=True)
     return (images / 16).astype(np.float32).reshape(-1, 8, 8), labels
 

@@ -64,6 +64,14 @@ def page(results: dict[tuple[str, str], Result], rounds: int) -> dict[str, Any]:
     }
 
 
+def accuracies(results: dict[tuple[str, str], Result], rounds: int, seed: int) -> dict[str, Any]:
+    """The table as plain numbers."""
+    table = {r: {a: round(results[r, a].accuracy, 4) for a in EXPLAINED} for r in RULES}
+    worst = {r: min(row[a] for a in EXPLAINED if a != "none") for r, row in table.items()}
+    written = {name: repr(rule) for name, rule in RULES.items()}
+    return {"rounds": rounds, "seed": seed, "rules": written, "accuracy": table, "worst": worst}
+
+
 def cell(rule: str, attack: str, result: Result) -> dict[str, Any]:
     """One run in the page's words."""
     return {

@@ -17,6 +17,7 @@ from holdfast.updates import Measured, Updates, read
 
 Rng = np.random.Generator
 log = logging.getLogger("holdfast")
+_TOLD: set[tuple[Any, Any]] = set()
 
 
 def run(rule: Any, X: Any, rng: Rng | None, start: Any, like: Any, measure: Measured | None, explain: bool) -> Decision:
@@ -134,7 +135,9 @@ def told(rule: Any, asked: Any, dropped: dict[int, str], rows: np.ndarray) -> st
         return ""
     note = f"f was lowered from {asked!r}: {len(rows)} {plural(len(rows), 'vector')} remained after dropping "
     note += f"{len(dropped)}, and {asked.least()} are needed"
-    log.warning("%r: %s", rule, note)
+    level = logging.INFO if (rule, asked) in _TOLD else logging.WARNING  # aloud once, not in every round
+    _TOLD.add((rule, asked))
+    log.log(level, "%r: %s", rule, note)
     return note
 
 

@@ -7,7 +7,9 @@ linear and convolutional layers hand each worker its own product; torch's vmap; 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -41,7 +43,7 @@ class Gradients:
         self.ways = [self._pooled, self._mapped, self._looped]
         if not _poolable(module):
             self.ways.pop(0)
-        self.checked = False
+        self.checked, self.apart = False, True
 
     @property
     def way(self) -> str:
@@ -51,17 +53,20 @@ class Gradients:
     def __call__(self, x: Tensor, y: Tensor, out: Tensor) -> None:
         while len(self.ways) > 1:
             try:
-                self.ways[0](x, y, out)
-                if self.checked or self._agrees(x, y, out):
-                    self.checked = True
-                    return
+                if self.checked:
+                    return self.ways[0](x, y, out)
+                with strictly():
+                    self.ways[0](x, y, out)
+                    if self._agrees(x, y, out):
+                        self.checked = True
+                        return None
                 why = "it gives other gradients than a worker by itself"
             except Exception as error:  # torch says in many ways what it cannot do
                 why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             tried = self.way
             self.ways.pop(0)
             log.warning("gradients are %s, since %s is not possible for this module (%s)", self.way, tried, why)
-        self._looped(x, y, out)
+        return self._looped(x, y, out)
 
     def _agrees(self, x: Tensor, y: Tensor, out: Tensor) -> bool:
         """Whether the first worker's row is what the module by itself gives; without dropout, whose draws differ."""
@@ -123,18 +128,22 @@ class Gradients:
 
     def descend(self, models: Tensor, x: Tensor, y: Tensor, lr: float) -> None:
         """One SGD step of every worker from its own model (workers, d), in place: what local steps are made of."""
-        split = dict(zip(self.names, self._views(models), strict=True))
-        try:
-            grads = vmap(grad(self._at), in_dims=(0, 0, 0), randomness="different")(split, x, y)
-            for name, g in grads.items():
-                split[name].sub_(g, alpha=lr)
-        except (RuntimeError, NotImplementedError, ValueError) as error:
-            log.debug("local steps by a loop: %s", error)
-            out = torch.empty_like(models[:1])
-            for i in range(len(models)):
-                self.load(models[i])
-                self._looped(x[i : i + 1], y[i : i + 1], out)
-                models[i].sub_(out[0], alpha=lr)
+        if self.apart:
+            split = dict(zip(self.names, self._views(models), strict=True))
+            try:
+                with strictly():
+                    grads = vmap(grad(self._at), in_dims=(0, 0, 0), randomness="different")(split, x, y)
+                for name, g in grads.items():
+                    split[name].sub_(g, alpha=lr)
+                return
+            except Exception as error:
+                self.apart = False
+                log.warning("local steps are looped, since mapped is not possible for this module (%s)", error)
+        out = torch.empty_like(models[:1])
+        for i in range(len(models)):
+            self.load(models[i])
+            self._looped(x[i : i + 1], y[i : i + 1], out)
+            models[i].sub_(out[0], alpha=lr)
 
     def load(self, flat: Tensor) -> None:
         """Put a flat vector into the module's parameters."""
@@ -156,6 +165,14 @@ class Gradients:
 
     def _fill(self, grads: dict[str, Tensor], out: Tensor) -> None:
         torch.cat([grads[name].flatten(1) for name in self.names], dim=1, out=out)
+
+
+@contextmanager
+def strictly() -> Iterator[None]:
+    """What torch only warns of, such as a map that is a slow loop inside, counts as not possible."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*performance drop.*")
+        yield
 
 
 def together(x: Tensor) -> Tensor:

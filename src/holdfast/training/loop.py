@@ -6,18 +6,22 @@ Evaluation, logging, checkpoints and early stops stand outside.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import numpy as np
 
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, listing
+from holdfast.rules.base import CoordinateRule
 from holdfast.rules.decision import Decision
 from holdfast.training.messages import RULE, VOTE, Sent, gather, generator
 from holdfast.training.run import Run
 from holdfast.training.state import State
 from holdfast.training.task import Task
 from holdfast.twophase import needs
+
+
+COLUMNS = 4096  # coordinates on which it is counted whom a rule used
 
 
 @dataclass(frozen=True)
@@ -41,14 +45,13 @@ def rashb(run: Run, task: Task, state: State | None = None) -> Iterator[Round]:
         state.average += (state.model - state.average) / (t + 1)
         sent = gather(run, task, state, t)
         try:
-            decision = run.rule.decide(
-                sent.rows, like=state.model, **needs(run.rule, generator(run, RULE, t), state.last)
-            )
+            words = needs(run.rule, generator(run, RULE, t), state.last)
+            decision = _decided(run.rule, sent.rows, state.model, words)
         except BadInput as refusal:
             state.round = t + 1
             yield Round(t, events=(*sent.events, f"skipped: {refusal}"))
             continue
-        events = (*sent.events, *state.move(run, decision.value, t))
+        events = (*sent.events, *_noted(decision), *state.move(run, decision.value, t))
         yield Round(t, *_told(run, sent, decision), step=_norm(decision.value), events=events)
 
 
@@ -71,6 +74,7 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None) -> Iterato
         honest = losses[sent.who < run.honest]
         events = (
             *sent.events,
+            *_noted(decision),
             *([f"no vote: {winner.why}"] if winner.why else []),
             *state.move(run, decision.value, t),
         )
@@ -83,6 +87,15 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None) -> Iterato
             margin=_plain(float((honest[:, 0] - honest[:, 1]).mean())),
             events=events,
         )
+
+
+def _decided(rule: Any, rows: Any, model: np.ndarray, words: dict[str, Any]) -> Decision:
+    """The rule's decision; how often a rule on single coordinates used whom is counted on every k-th of many."""
+    every = len(model) // COLUMNS
+    if every > 1 and isinstance(rule, CoordinateRule) and isinstance(rows, np.ndarray) and np.isfinite(rows.sum()):
+        seen = rule.decide(np.ascontiguousarray(rows[:, ::every]))
+        return replace(seen, value=rule(rows, like=model))
+    return cast(Decision, rule.decide(rows, like=model, **words))
 
 
 def _reports(run: Run, sent: Sent, losses: np.ndarray, t: int) -> list[tuple[int, Any]]:
@@ -102,8 +115,17 @@ def _told(run: Run, sent: Sent, decision: Decision) -> tuple[str, float | None]:
     return "".join(letters), round(lied / total, 6) if total else None
 
 
+def _noted(decision: Decision) -> list[str]:
+    """Who was dropped and why, and whether f had to be lowered."""
+    dropped = (
+        [f"dropped: {listing(decision.dropped)} ({next(iter(decision.dropped.values()))})"] if decision.dropped else []
+    )
+    return [*dropped, *([decision.note] if decision.note else [])]
+
+
 def _norm(value: np.ndarray) -> float:
-    return _plain(float(np.linalg.norm(value.astype(np.float64)))) or 0.0
+    with np.errstate(over="ignore"):
+        return _plain(float(np.sqrt(np.square(value, dtype=np.float64).sum()))) or 0.0
 
 
 def _plain(number: float) -> float | None:

@@ -84,7 +84,7 @@ class State:
     def load(path: Path) -> State:
         """From such a file."""
         try:
-            with np.load(path, allow_pickle=False) as held:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
                 found = {name: held[name] for name in held.files}
             found["round"] = int(found["round"])
             return State(**found)

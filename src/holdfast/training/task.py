@@ -20,7 +20,9 @@ Failures = dict[int, str]
 class Task(Protocol):
     """The workers' side of a training. `t` is the round, of which all draws are a function."""
 
-    workers: int
+    @property
+    def workers(self) -> int:
+        """How many there are."""
 
     def start(self) -> Vector:
         """The first model."""

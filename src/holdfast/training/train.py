@@ -65,10 +65,12 @@ def train(
     task: Task | None = None,
     data: Path | str | None = None,
     on_round: Callable[[Line], None] | None = None,
+    save: float = SAVE,
 ) -> Result:
     """Run a training to its end, or from where it was interrupted if its `folder` holds it.
 
     `task` stands in for torch workers on the run's data set, which is looked for in the folder `data` first.
+    `on_round` hears every line as it comes; a checkpoint is written every `save` seconds.
     """
     kept = None if folder is None else Folder(Path(folder), run)
     if kept and kept.done:
@@ -81,7 +83,7 @@ def train(
         )
     state = (kept.state() if kept else None) or State.first(run, task)
     lines = list(kept.lines()) if kept else []
-    for new in _saved(run, task, state, kept):
+    for new in _saved(run, task, state, kept, save):
         lines.append(new)
         if on_round:
             on_round(new)
@@ -90,13 +92,13 @@ def train(
     return Result(run, lines, state.model, state.average)
 
 
-def _saved(run: Run, task: Task, state: State, kept: Folder | None) -> Iterator[Line]:
+def _saved(run: Run, task: Task, state: State, kept: Folder | None, save: float) -> Iterator[Line]:
     """The rounds' lines, written down from time to time."""
     waiting: list[Line] = []
     saved = time.monotonic()
     for line in rounds(run, task, state):
         waiting.append(line)
-        if kept and (time.monotonic() - saved > SAVE or state.round == run.rounds):
+        if kept and (time.monotonic() - saved > save or state.round == run.rounds):
             kept.add(waiting, state)
             waiting, saved = [], time.monotonic()
         yield line

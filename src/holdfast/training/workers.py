@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,7 @@ class Workers:
             if self.device.type == "cpu"
             else torch.empty(self.rows.shape, device=self.device)
         )
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.run.seed * 1_000_003 + t)
+        with drawing(self.run.seed * 1_000_003 + t, self.device):
             self.module.train()
             self._load(model)
             if self.run.steps == 1:
@@ -151,6 +151,19 @@ class Workers:
         slopes = torch.autograd.grad(total, list(self.module.parameters()), allow_unused=True)
         norm = float(torch.cat([g.reshape(-1).double() for g in slopes if g is not None]).norm())
         return norm if np.isfinite(norm) else None
+
+
+@contextmanager
+def drawing(seed: int, device: torch.device) -> Iterator[None]:
+    """Torch's own draws, such as dropout, by a seed; the caller's generator is left as it was."""
+    before = torch.get_rng_state()
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before)
 
 
 class Places:

@@ -1,0 +1,383 @@
+"""RASHB and 2PRASHB do what Algorithms 1 and 3 say, survive anything, and repeat to the bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from holdfast import CWTM, Average, BadInput, CenteredClipping, Mean2P, MeanwO, Numeric, OuterMean, TwoPhase
+from holdfast.attacks import VOTERS, Empire, Gauss, Inf, LabelFlip, NaN, NoAttack, SignFlip, seven
+from holdfast.training import Functions, Run, State, rashb, train, two_phase_rashb
+from holdfast.training.schedule import Constant, Cosine, InverseRoot, Steps
+
+TARGETS = np.arange(12.0).reshape(6, 2)  # six workers, each with a quadratic of its own
+
+
+def quadratic(**words: Any) -> Functions:
+    """|model - target_i|² / 2 for each of six workers."""
+    given: dict[str, Any] = {
+        "workers": 6,
+        "first": np.zeros(2),
+        "update": lambda i, model, t: model - TARGETS[i],
+        "loss": lambda i, model, t: float(((model - TARGETS[i]) ** 2).sum() / 2),
+        "evaluation": lambda model: {"accuracy": float(-np.abs(model - TARGETS.mean(0)).sum())},
+    }
+    return Functions(**given | words)
+
+
+def settings(**words: Any) -> Run:
+    given: dict[str, Any] = {"rule": Average(), "workers": 6, "rounds": 20, "lr": 0.5}
+    return Run(**given | words)
+
+
+class TestAlgorithmOne:
+    def test_the_plain_mean_is_gradient_descent_with_momentum(self) -> None:
+        run = settings(momentum=0.6)
+        model, momenta, seen = np.zeros(2), np.zeros((6, 2)), []
+        for _ in range(20):
+            seen.append(model)
+            momenta = 0.6 * momenta + 0.4 * (model - TARGETS)
+            model = model - 0.5 * momenta.mean(axis=0)
+        result = train(run, task=quadratic())
+        np.testing.assert_allclose(result.model, model)
+        np.testing.assert_allclose(result.average, np.mean(seen, axis=0))  # 1/T of θ_0 to θ_{T-1}
+
+    def test_the_server_decays_shrinks_and_schedules(self) -> None:
+        run = settings(weight_decay=0.25, shrink=0.5, schedule=Steps(every=2, scale=0.1), rounds=3)
+        model = np.zeros(2)
+        for rate in (0.5, 0.5, 0.05):
+            model = model - rate * (0.5 * (model - TARGETS).mean(axis=0) + 0.25 * model)
+        assert train(run, task=quadratic()).model == pytest.approx(model)
+
+    def test_workers_clip_their_gradients(self) -> None:
+        result = train(settings(clip=1.0, rounds=1, lr=1.0), task=quadratic())
+        norms = np.maximum(np.linalg.norm(TARGETS, axis=1, keepdims=True), 1)
+        np.testing.assert_allclose(result.model, (TARGETS / norms).mean(axis=0))
+
+    def test_liars_send_the_attack_and_keep_their_own_momentum(self) -> None:
+        run = settings(rule=MeanwO(f=2), attack=SignFlip(), byzantine=2, momentum=0.5, rounds=30)
+        state = State.first(run, quadratic())
+        lines = list(rashb(run, quadratic(), state))
+        assert state.round == 30
+        assert state.momenta is not None
+        np.testing.assert_allclose(state.momenta[4:].mean(axis=0), state.model - TARGETS[4:].mean(axis=0), atol=0.5)
+        assert lines[-1].kept == "kkkk--"
+        assert lines[-1].liars == 0
+
+    def test_centered_clipping_starts_from_the_last_aggregate(self) -> None:
+        run = settings(rule=CenteredClipping(tau=0.5), rounds=2, lr=0.0001)
+        state = State.first(run, quadratic())
+        list(rashb(run, quadratic(), state))
+        assert state.last is not None
+        assert 0.5 < np.linalg.norm(state.last) <= 1.0 + 1e-9  # two steps of at most τ each
+
+    def test_some_workers_take_part(self) -> None:
+        run = settings(rule=CWTM(f=1), present=4, byzantine=1, attack=Empire(), rounds=50)
+        result = train(run, task=quadratic())
+        letters = result.kept()
+        assert ((letters == ".").sum(axis=1) == 2).all()
+        assert set(map(tuple, letters == ".")) != {tuple(letters[0] == ".")}
+
+    def test_the_two_iterates_are_evaluated(self) -> None:
+        result = train(settings(every=7), task=quadratic())
+        assert [at for at, _ in result.curve()] == [7, 14, 20]
+        assert result.lines[-1]["averaged"]["accuracy"] < result.accuracy
+
+
+class TestAlgorithmThree:
+    def test_the_better_candidate_is_elected(self) -> None:
+        run = settings(rule=Mean2P(f=2), attack=Empire(scale=0.1), byzantine=2, rounds=40)
+        task = quadratic()
+        state = State.first(run, task)
+        for line in two_phase_rashb(run, task, state):
+            assert line.winner in ("inner", "outer")
+            assert line.margin is not None
+            better = "outer" if line.margin > 0 else "inner"
+            assert line.winner == better or abs(line.lead or 0) <= 4
+
+    @pytest.mark.parametrize("voter", VOTERS)
+    @pytest.mark.parametrize("election", ["Ballot()", "Numeric()", "Ballot(ties='outer')"])
+    def test_no_voter_stops_a_round(self, voter: str, election: str) -> None:
+        rule = f"TwoPhase(MeanwO(f=2), OuterMean(f=2), {election})"
+        run = settings(rule=rule, voter=f"{voter}()", attack=SignFlip(), byzantine=2)
+        result = train(run, task=quadratic())
+        assert len(result.lines) == 20
+        assert np.isfinite(result.model).all()
+        assert set(result.winners()) <= {"inner", "outer"}
+
+    def test_without_votes_inner_wins_and_the_record_says_why(self) -> None:
+        run = settings(rule=TwoPhase(MeanwO(f=2), OuterMean(f=2), Numeric()), rounds=3)
+        result = train(run, task=quadratic(loss=lambda i, model, t: float("nan")))
+        assert result.winners() == ["inner"] * 3
+        assert "fewer than 5" in result.events()[0][1]
+
+    def test_a_vote_that_raises_is_an_abstention(self) -> None:
+        def loss(i: int, model: np.ndarray, t: int) -> float:
+            if i == 3:
+                raise RuntimeError("gone")
+            return float(((model - TARGETS[i]) ** 2).sum())
+
+        result = train(settings(rule=Mean2P(f=2)), task=quadratic(loss=loss))
+        assert np.isfinite(result.model).all()
+
+    def test_functions_without_a_loss_cannot_vote(self) -> None:
+        with pytest.raises(BadInput, match="no loss, by which workers vote"):
+            train(settings(rule=Mean2P(f=2)), task=quadratic(loss=None))
+
+
+class TestWhatGoesWrong:
+    def test_a_failing_worker_is_left_out_and_noted(self) -> None:
+        def update(i: int, model: np.ndarray, t: int) -> Any:
+            if i == 2 and t == 3:
+                raise ConnectionError("no route")
+            return model - TARGETS[i]
+
+        result = train(settings(rule=CWTM(f=1), momentum=0.5), task=quadratic(update=update))
+        assert result.events() == [(3, "failed: 2: ConnectionError: no route")]
+        assert result.lines[3]["kept"][2] == "."
+        assert result.lines[4]["kept"][2] == "k"
+
+    @pytest.mark.parametrize(
+        "wrong", [None, "text", np.zeros(3), np.zeros((2, 1)), [1.0], {"a": 1}, np.array(["x", "y"])]
+    )
+    def test_an_update_of_the_wrong_shape_is_dropped_by_name(self, wrong: Any) -> None:
+        task = quadratic(update=lambda i, model, t: wrong if i == 5 else model - TARGETS[i])
+        result = train(settings(rule=MeanwO(f=1)), task=task)
+        assert all(line["kept"][5] == "x" for line in result.lines)
+        assert result.events()[0][1].startswith("of no use: 5")
+        assert np.isfinite(result.model).all()
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+    def test_a_worker_that_is_not_finite_is_dropped_and_recovers(self, value: float) -> None:
+        def update(i: int, model: np.ndarray, t: int) -> np.ndarray:
+            return np.full(2, value) if i == 0 and t < 5 else model - TARGETS[i]
+
+        result = train(
+            settings(rule=MeanwO(f=1), momentum=0.9, attack=Empire(), byzantine=1), task=quadratic(update=update)
+        )
+        assert [line["kept"][0] for line in result.lines[:6]] == ["x"] * 5 + [result.lines[5]["kept"][0]]
+        assert result.lines[10]["kept"][0] != "x"
+
+    def test_overflow_on_every_worker_is_a_skipped_step(self) -> None:
+        def update(i: int, model: np.ndarray, t: int) -> np.ndarray:
+            return np.full(2, np.inf) if t == 4 else model - TARGETS[i]
+
+        result = train(settings(rule=MeanwO(f=2), momentum=0.5), task=quadratic(update=update))
+        assert [at for at, _ in result.events()] == [4]
+        assert result.events()[0][1].startswith("skipped: ")
+        assert np.isfinite(result.model).all()
+
+    def test_all_workers_fail_and_the_training_goes_on(self) -> None:
+        def update(i: int, model: np.ndarray, t: int) -> np.ndarray:
+            if t in (0, 3):
+                raise TimeoutError
+            return model - TARGETS[i]
+
+        result = train(settings(attack=SignFlip(), byzantine=2, rule=MeanwO(f=2)), task=quadratic(update=update))
+        assert sum("skipped" in event for _, event in result.events()) == 2
+        assert len(result.lines) == 20
+
+    def test_a_step_that_leaves_the_floats_is_not_taken(self) -> None:
+        task = quadratic(update=lambda i, model, t: np.full(2, 1e308))
+        result = train(settings(lr=10.0, rounds=3), task=task)
+        assert [event for _, event in result.events()] == ["skipped: the model would not be finite"] * 3
+        assert (result.model == 0).all()
+
+    @pytest.mark.parametrize("attack", [NaN(), Inf()])
+    def test_what_is_not_finite_never_reaches_the_model(self, attack: Any) -> None:
+        result = train(settings(rule=Average(), attack=attack, byzantine=2), task=quadratic())
+        np.testing.assert_allclose(result.model, TARGETS[:4].mean(axis=0), atol=1e-4)
+
+
+class TestTheRecord:
+    def test_it_reads_back(self) -> None:
+        run = Run(
+            rule=TwoPhase(MeanwO(f=2), OuterMean(f=2), Numeric(margin=0.25)),
+            attack="Spread(ScaledVariance(z=20/35, over='honest'))",
+            voter="AgainstMajority()",
+            split="Dirichlet(alpha=0.1)",
+            schedule="Cosine()",
+            workers=7,
+            byzantine=2,
+            clip=3.0,
+        )
+        assert Run.read(run.text()) == run
+        assert json.loads(run.text())["attack"].startswith("Spread(attack=ScaledVariance(z=0.57")
+
+    @pytest.mark.parametrize(
+        ("words", "why"),
+        [
+            ({"rule": "Krum(f=9)"}, r"Krum\(f=9\) was given 20 workers; it needs at least 21"),
+            ({"rule": "NNM(f=2)"}, "takes a rule"),
+            ({"rule": 3}, "takes a rule"),
+            ({"attack": "Emprie()"}, "did you mean Empire"),
+            ({"byzantine": 20}, "leave one honest"),
+            ({"lr": float("nan")}, "finite"),
+            ({"lr": 0}, "above 0"),
+            ({"momentum": 1.0}, "below 1"),
+            ({"batch": 0}, "at least 1"),
+            ({"rounds": 2.5}, "whole number"),
+            ({"present": 21}, "at most"),
+            ({"clip": -1.0}, "above 0"),
+            ({"split": "Natrual()"}, "no known split"),
+        ],
+    )
+    def test_what_cannot_be_is_refused_in_one_sentence(self, words: dict[str, Any], why: str) -> None:
+        with pytest.raises(BadInput, match=why) as caught:
+            Run(**{"rule": "MeanwO(f=2)"} | words)
+        assert str(caught.value).count("\n") == 0
+
+    @pytest.mark.parametrize("text", ["{", "[]", '{"lr": 1}', '{"rule": "Average()", "colour": 1}'])
+    def test_a_record_that_is_none_is_refused(self, text: str) -> None:
+        with pytest.raises(BadInput, match="record of a run"):
+            Run.read(text)
+
+    def test_schedules(self) -> None:
+        assert [Constant()(t, 10) for t in (0, 9)] == [1, 1]
+        assert Cosine()(10, 10) == 0
+        assert Steps(every=3, scale=0.5)(7, 10) == 0.25
+        assert InverseRoot(every=4)(12, 100) == 0.5
+
+    def test_presets_of_the_paper_are_honest_parameters(self) -> None:
+        text, program = seven(), seven(text=False, n=35)
+        assert list(text) == list(program) == ["LF", "SF", "Gauss", "Omn", "Empire", "SV", "PGA"]
+        assert text["SV"].z == 20  # type: ignore[attr-defined]
+        assert program["SV"].z == pytest.approx(20 / 35)  # type: ignore[attr-defined]
+
+
+DIGITS: dict[str, Any] = {"workers": 7, "byzantine": 2, "rounds": 12, "every": 4, "batch": 4, "momentum": 0.9}
+
+
+class TestOnDigits:
+    @pytest.mark.parametrize("attack", [*seven().values(), NoAttack()], ids=repr)
+    def test_the_same_record_gives_the_same_bits(self, attack: Any) -> None:
+        run = Run(rule=Mean2P(f=2), attack=attack, **DIGITS)
+        first, second = train(run), train(run)
+        assert first.lines == second.lines
+        np.testing.assert_array_equal(first.model, second.model)
+        assert not np.array_equal(first.model, train(run.changed(seed=1)).model)
+
+    def test_it_learns(self) -> None:
+        run = Run(rule=MeanwO(f=2), attack=Gauss(), **DIGITS | {"rounds": 60, "lr": 0.3, "batch": 16})
+        result = train(run)
+        assert result.accuracy > 0.85
+        assert len(result.final["workers"]) == 7
+        assert result.final["gradient_norm"] > 0
+        assert result.lines[-1]["averaged"]["gradient_norm"] > result.final["gradient_norm"]
+
+    def test_flipped_labels_hurt_the_mean_alone(self) -> None:
+        words = DIGITS | {"rounds": 60, "lr": 0.3, "batch": 16, "byzantine": 3}
+        broken = train(Run(rule=Average(), attack=LabelFlip(), **words))
+        held = train(Run(rule=MeanwO(f=3), attack=LabelFlip(), **words))
+        assert held.final["loss"] < broken.final["loss"]
+
+    def test_local_steps_train_faster_a_round(self) -> None:
+        slow = train(Run(rule=MeanwO(f=2), **DIGITS))
+        fast = train(Run(rule=MeanwO(f=2), **DIGITS | {"steps": 5}))
+        assert fast.accuracy > slow.accuracy
+
+    @pytest.mark.parametrize("vote_batch", [1, 3, 10_000, None])
+    def test_votes_on_any_number_of_images(self, vote_batch: int | None) -> None:
+        result = train(Run(rule=Mean2P(f=2), attack=Empire(), vote_batch=vote_batch, **DIGITS))
+        assert all(result.winners())
+
+    @pytest.mark.parametrize("split", ["Natural()", "Uniform()", "Dirichlet(alpha=0.1)", "Shards(shards=2)"])
+    def test_every_split(self, split: str) -> None:
+        result = train(Run(rule=MeanwO(f=2), split=split, model="linear", **DIGITS))
+        assert np.isfinite(result.model).all()
+
+    def test_an_unknown_device_model_or_data_set_is_one_sentence(self) -> None:
+        moons: list[dict[str, Any]] = [{"device": "moon"}, {"model": "moon"}, {"data": "moon"}]
+        for words in moons:
+            with pytest.raises(BadInput, match="moon"):
+                train(Run(rule=Average(), **words))
+        with pytest.raises(BadInput, match="16 x 16"):
+            train(Run(rule=Average(), model="cnn"))
+
+
+SCRIPT = """
+import sys
+from holdfast.training import Run, train
+train(Run.read(open(sys.argv[1]).read()), sys.argv[2], save=0)
+"""
+
+
+class TestTheFolder:
+    def test_a_finished_run_is_read_not_run(self, tmp_path: Path) -> None:
+        run = settings()
+        first = train(run, tmp_path / "run", task=quadratic())
+        again = train(run, tmp_path / "run", task=quadratic(update=lambda *_: 1 / 0))
+        assert again.lines == first.lines
+        np.testing.assert_array_equal(again.model, first.model)
+
+    def test_two_runs_do_not_share_a_folder(self, tmp_path: Path) -> None:
+        train(settings(), tmp_path, task=quadratic())
+        with pytest.raises(BadInput, match=r"another run, with lr = 0.5; choose another folder"):
+            train(settings(lr=0.25), tmp_path, task=quadratic())
+
+    @pytest.mark.parametrize("stop", [1, 7, 19])
+    def test_an_interrupted_run_goes_on_to_the_same_bits(self, tmp_path: Path, stop: int) -> None:
+        run = settings(rule=Mean2P(f=2), attack=Gauss(), byzantine=2, momentum=0.9)
+        whole = train(run, tmp_path / "whole", task=quadratic())
+
+        def interrupt(line: dict[str, Any]) -> None:
+            if line["round"] == stop:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train(run, tmp_path / "cut", task=quadratic(), on_round=interrupt, save=0)
+        again = train(run, tmp_path / "cut", task=quadratic())
+        assert again.lines == whole.lines
+        np.testing.assert_array_equal(again.model, whole.model)
+        assert (tmp_path / "cut/metrics.jsonl").read_text() == (tmp_path / "whole/metrics.jsonl").read_text()
+
+    def test_a_line_that_was_cut_off_comes_again(self, tmp_path: Path) -> None:
+        run = settings(momentum=0.5)
+        whole = train(run, tmp_path / "whole", task=quadratic())
+
+        def interrupt(line: dict[str, Any]) -> None:
+            if line["round"] == 9:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train(run, tmp_path / "cut", task=quadratic(), on_round=interrupt, save=0)
+        with (tmp_path / "cut/metrics.jsonl").open("a") as file:
+            file.write('{"round": 9, "kep')
+        assert train(run, tmp_path / "cut", task=quadratic()).lines == whole.lines
+
+    def test_a_damaged_checkpoint_is_one_sentence(self, tmp_path: Path) -> None:
+        run = settings()
+        (tmp_path / "record.json").write_text(run.text())
+        (tmp_path / "checkpoint.npz").write_bytes(b"PK\x03\x04 nonsense")
+        with pytest.raises(BadInput, match="no checkpoint of a training"):
+            train(run, tmp_path, task=quadratic())
+
+    def test_kill_at_a_random_round_loses_nothing(self, tmp_path: Path) -> None:
+        run = Run(rule=Mean2P(f=2), attack="PGA()", **DIGITS | {"rounds": 40})
+        record = tmp_path / "run.json"
+        record.write_text(run.text())
+        whole = train(run, tmp_path / "whole")
+        wanted = random.SystemRandom().randint(2, 35)
+        command = [sys.executable, "-c", SCRIPT, str(record), str(tmp_path / "cut")]
+        process = subprocess.Popen(command)
+        metrics = tmp_path / "cut" / "metrics.jsonl"
+        while process.poll() is None and (not metrics.exists() or metrics.read_text().count("\n") < wanted):
+            time.sleep(0.005)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert not (tmp_path / "cut" / "done").exists(), f"too late to kill at round {wanted}"
+        subprocess.run(command, check=True)
+        assert metrics.read_text() == (tmp_path / "whole/metrics.jsonl").read_text(), f"killed at round {wanted}"
+        with np.load(tmp_path / "cut/model.npz") as mine:
+            np.testing.assert_array_equal(mine["last"], whole.model)
+            np.testing.assert_array_equal(mine["average"], whole.average)
