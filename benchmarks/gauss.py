@@ -14,7 +14,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import torch
 from common import progress
 
 from holdfast.attacks import Gauss
@@ -62,9 +61,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/gauss"), help="run folders, for resuming")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
-    torch.set_num_threads(given.threads)
     found = {}
     for rule, (name, printed) in PAPER.items():
         scores = []

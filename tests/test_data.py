@@ -141,7 +141,7 @@ def test_a_missing_extra_is_named(name: str, module: str, monkeypatch: pytest.Mo
     for loaded in [one for one in sys.modules if one.split(".")[0] == module]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(BadInput, match=r"needs .*; pip install 'holdfast\[data\]'\."):
+    with pytest.raises(BadInput, match=r"needs .*; pip install 'holdfast\[(data|train)\]'\."):
         load(name)
 
 

@@ -40,9 +40,7 @@ def digits() -> Dataset:
 @pytest.mark.parametrize("rule", [largest(rule) for rule in (*LINED, *MORE)], ids=repr)
 def test_no_attack_crashes_a_training_or_spoils_its_model(rule: Any) -> None:
     for attack in ALL:
-        rounds = (
-            1 if isinstance(rule, CenterExact) and isinstance(attack, PGA | Canvass) else ROUNDS
-        )  # 43 a search
+        rounds = 1 if isinstance(rule, CenterExact) and isinstance(attack, PGA | Canvass) else ROUNDS  # 43 a search
         liars = max(1, Run(rule=rule, workers=N).f)
         run = Run(
             rule=rule, attack=attack, workers=N, byzantine=min(liars, N // 2), rounds=rounds, batch=4, momentum=0.5,

@@ -34,6 +34,7 @@ def train(
     vote_batch: Annotated[int, typer.Option(help="Images for a vote; 0: all. Few images lose elections.", min=0)] = 0,
     model: Annotated[str, typer.Option(help="auto, linear, mlp or cnn.")] = "auto",
     device: Annotated[str, typer.Option(help="Where gradients are computed: cpu, cuda, ...")] = "cpu",
+    threads: Annotated[int, typer.Option(help="Threads of torch; other threads, other bits.", min=1)] = 1,
     every: Annotated[int, typer.Option(help="Rounds between evaluations.", min=1)] = 10,
     seed: Annotated[int, typer.Option(help="Another seed, other numbers.", min=0)] = 0,
     out: Annotated[Path, typer.Option(help="The run's folder; the same command again resumes.")] = Path("run"),
@@ -45,7 +46,7 @@ def train(
     run = Run(
         rule=rule, attack=attack, voter=voter, workers=n, byzantine=0, data=data, split=split, rounds=rounds,
         batch=batch, lr=lr, momentum=momentum, schedule=schedule, steps=steps, vote_batch=vote_batch or None,
-        model=model, device=device, every=every, seed=seed,
+        model=model, device=device, threads=threads, every=every, seed=seed,
     )  # fmt: skip
     run = run.changed(byzantine=run.f if liars is None else liars)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

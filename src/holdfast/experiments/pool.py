@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -23,7 +24,7 @@ def cores() -> int:
 def trained(
     runs: Mapping[Key, Run], processes: int | None = None, data: Path | None = None
 ) -> Iterator[tuple[Key, Result]]:
-    """Each run's key and result, in the order in which they end; one thread a process, so that numbers repeat.
+    """Each run's key and result, in the order in which they end.
 
     A run that fails is an error that names it, after the others were given a chance to end.
     """
@@ -41,10 +42,5 @@ def trained(
 
 
 def _alone() -> None:
-    """One thread: two processes with two threads each only wait for one another."""
-    import signal
-
-    import torch
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers an interrupt
-    torch.set_num_threads(1)
+    """The parent answers an interrupt."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -20,7 +20,6 @@ from holdfast.training.state import State
 from holdfast.training.task import Task
 from holdfast.twophase import needs
 
-
 COLUMNS = 4096  # coordinates on which it is counted whom a rule used
 
 

@@ -25,7 +25,17 @@ TEXTS: dict[str, tuple[Mapping[str, Any], type, str]] = {
     "split": (SPLITS, Value, "split"),
     "schedule": (SCHEDULES, Schedule, "schedule"),
 }
-COUNTS = {"workers": 1, "byzantine": 0, "rounds": 1, "batch": 1, "steps": 1, "every": 1, "seed": 0, "probe": 0}
+COUNTS = {
+    "workers": 1,
+    "byzantine": 0,
+    "rounds": 1,
+    "batch": 1,
+    "steps": 1,
+    "every": 1,
+    "seed": 0,
+    "probe": 0,
+    "threads": 1,
+}
 OPTIONAL = {"train": 1, "test": 1, "present": 1, "vote_batch": 1}
 NUMBERS = {"lr": True, "momentum": False, "weight_decay": False, "shrink": True}
 
@@ -55,6 +65,8 @@ class Run:
         its factor is (n - f) / n; the text's is 1.
     every, probe
         rounds between evaluations, and training images a worker for the gradient norm.
+    threads
+        of torch. Sums in another order have other bits, so it belongs to the record.
 
     >>> run = Run(rule="Mean2P(f=2)", attack="Empire(scale=0.1)", workers=7, byzantine=2)
     >>> Run.read(run.text()) == run
@@ -87,6 +99,7 @@ class Run:
     probe: int = 16
     seed: int = 0
     device: str = "cpu"
+    threads: int = 1
 
     def __post_init__(self) -> None:
         for name, (catalogue, kind, noun) in TEXTS.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -75,8 +76,12 @@ def train(
     kept = None if folder is None else Folder(Path(folder), run)
     if kept and kept.done:
         return finished(kept)
+    with _threads(run.threads):
+        return _trained(run, kept, task or _workers(run, data), on_round, save)
+
+
+def _trained(run: Run, kept: Folder | None, task: Task, on_round: Callable[[Line], None] | None, save: float) -> Result:
     began = time.monotonic()
-    task = task or _workers(run, data)
     if task.workers != run.workers:
         raise BadInput(
             f"train was given a run of {run.workers} workers and a task of {task.workers}; make them the same."
@@ -114,6 +119,22 @@ def rounds(run: Run, task: Task, state: State) -> Iterator[Line]:
             if state.round == run.rounds:
                 line["averaged"] = task.evaluate(state.average.astype(state.model.dtype))
         yield line
+
+
+@contextmanager
+def _threads(wanted: int) -> Iterator[None]:
+    """So many threads of torch, if it is there, and then as many as before."""
+    try:
+        import torch
+    except ImportError:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def finished(kept: Folder) -> Result:
