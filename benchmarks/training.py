@@ -23,6 +23,7 @@ from holdfast.data import Dataset
 from holdfast.training import Run, State
 from holdfast.training.loop import rashb
 from holdfast.training.models import cnn
+from holdfast.training.train import threads
 from holdfast.training.workers import Workers
 
 DEFAULT = Path("results/benchmarks/training.json")
@@ -99,7 +100,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=DEFAULT)
     parser.add_argument("--rounds", type=int, default=40)
     given = parser.parse_args()
-    found = rows(given.rounds, 35, 3)
+    with threads(torch.get_num_threads()):
+        found = rows(given.rounds, 35, 3)
     save(given.out, found, ("holdfast", "numpy", "torch"))
     print(table(found))
 

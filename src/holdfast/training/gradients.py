@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from holdfast.errors import BadInput
 
 log = logging.getLogger("holdfast")
+CACHE = 700_000  # numbers
 Layer = nn.Linear | nn.Conv2d
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -102,17 +103,14 @@ class Gradients:
                 hook.remove()
             for p in held:
                 p.requires_grad_()
-        parts: dict[int, Tensor] = {}
+        rows = dict(zip(map(id, self.module.parameters()), self._views(out), strict=True))
+        fresh = set(rows)  # what nothing was added to yet
         for (layer, given, _), slope in zip(uses, slopes, strict=True):
-            for owner, part in _by_worker(layer, given, slope, w):
-                parts[id(owner)] = parts[id(owner)] + part if id(owner) in parts else part
-        at = 0
-        for p in self.module.parameters():
-            if id(p) in parts:
-                out[:, at : at + p.numel()].view(w, *p.shape).copy_(parts[id(p)])
-            else:
-                out[:, at : at + p.numel()] = 0
-            at += p.numel()
+            for owner, some, part in _by_worker(layer, given, slope, w):
+                rows[id(owner)][some].copy_(part) if id(owner) in fresh else rows[id(owner)][some].add_(part)
+            fresh -= {id(owner) for owner in layer.parameters()}
+        for unused in fresh:
+            rows[unused].zero_()
 
     def _mapped(self, x: Tensor, y: Tensor, out: Tensor) -> None:
         fixed = {name: p.detach() for name, p in self.module.named_parameters()}
@@ -194,19 +192,21 @@ def _known(layer: nn.Module) -> bool:
     return type(layer) is nn.Linear
 
 
-def _by_worker(layer: Layer, given: Tensor, slope: Tensor, w: int) -> list[tuple[Tensor, Tensor]]:
-    """The gradients of a layer's weight and bias for each of w workers, from its input and its answer's slope."""
-    if isinstance(layer, nn.Conv2d):
-        columns, slope = _windows(layer, given).reshape(w, -1, layer.weight[0].numel()), slope.permute(0, 2, 3, 1)
-    else:
-        columns = given.reshape(w, -1, given.shape[-1])
-    slope = slope.reshape(w, -1, len(layer.weight))
-    weight = torch.bmm(slope.transpose(1, 2), columns)
-    if isinstance(layer, nn.Conv2d):
-        out, channels, *kernel = layer.weight.shape
-        weight = weight.view(w, out, *kernel, channels).permute(0, 1, 4, 2, 3)
-    parts = [(layer.weight, weight)]
-    return parts if layer.bias is None else [*parts, (layer.bias, slope.sum(dim=1))]
+def _by_worker(layer: Layer, given: Tensor, slope: Tensor, w: int) -> Iterator[tuple[Tensor, slice, Tensor]]:
+    """The gradients of a layer's weight and bias for some workers at a time, from its input and its answer's slope."""
+    conv = isinstance(layer, nn.Conv2d)
+    seen = _windows(layer, given) if isinstance(layer, nn.Conv2d) else given
+    seen, slope = seen.unflatten(0, (w, -1)), (slope.permute(0, 2, 3, 1) if conv else slope).unflatten(0, (w, -1))  # type: ignore[no-untyped-call]
+    out, channels, *kernel = layer.weight.shape
+    many = max(1, CACHE // max(1, seen[0].numel()))
+    for at in range(0, w, many):  # what a convolution saw is many times its input: a piece that stays in the cache
+        some = slice(at, min(at + many, w))
+        columns = seen[some].reshape(some.stop - at, -1, layer.weight[0].numel())
+        slopes = slope[some].reshape(some.stop - at, -1, out)
+        weight = torch.bmm(slopes.transpose(1, 2), columns)
+        yield layer.weight, some, weight.view(-1, out, *kernel, channels).movedim(-1, 2) if conv else weight
+        if layer.bias is not None:
+            yield layer.bias, some, slopes.sum(dim=1)
 
 
 def _windows(layer: nn.Conv2d, given: Tensor) -> Tensor:

@@ -109,7 +109,7 @@ class Workers:
             self.gradients.descend(out, x, y, rate)
         out.sub_(model).div_(-rate)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def losses(self, models: Sequence[np.ndarray], who: np.ndarray, t: int) -> np.ndarray:
         self.module.eval()
         x, y = self.batch(who, self.run.vote_batch, BALLOT, t)
@@ -118,9 +118,14 @@ class Workers:
         for k, model in enumerate(models):
             self._load(model)
             answers = torch.cat([self.module(part) for part in torch.split(x, CHUNK)])
-            felt = vmap(self.loss)(answers.view(len(who), -1, *answers.shape[1:]), y)
-            out[:, k] = felt.double().cpu().numpy()
+            out[:, k] = self._felt(answers, y).cpu().numpy()
         return out
+
+    def _felt(self, answers: Tensor, y: Tensor) -> Tensor:
+        """Each worker's mean loss."""
+        if self.loss is F.cross_entropy:  # the usual one, without the cost of a map
+            return F.cross_entropy(answers, y.flatten(), reduction="none").view(y.shape).mean(dim=1)
+        return vmap(self.loss)(answers.view(len(y), -1, *answers.shape[1:]), y)
 
     def evaluate(self, model: np.ndarray) -> dict[str, Any]:
         """Accuracy on everybody's test images and worker by worker, loss, gradient norm over the honest."""
