@@ -18,7 +18,8 @@ from common import progress
 
 from holdfast.attacks import Gauss
 from holdfast.data import Natural
-from holdfast.training import Run, train
+from holdfast.experiments.pool import trained
+from holdfast.training import Run
 
 OUT = Path("results/training/gauss.json")
 PAPER = {  # rule -> (its name in the paper, its accuracy under Gauss at rate 0.4, uniform sampling)
@@ -61,17 +62,26 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/gauss"), help="run folders, for resuming")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=None, help="one a core unless given")
     given = parser.parse_args()
-    found = {}
-    for rule, (name, printed) in PAPER.items():
-        scores = []
-        for seed in range(given.seeds):
-            scores.append(train(setting(rule, seed), given.runs / f"{name}-{seed}", data=given.data).accuracy)
-            progress(f"{name} seed {seed}: {scores[-1]:.4f}")
-        found[name] = {"rule": rule, "accuracies": [round(s, 4) for s in scores], "paper": printed}
-        found[name] |= {"mean": round(float(np.mean(scores)), 4), "std": round(float(np.std(scores)), 4)}
+    runs = {f"{name}-{s}": setting(r, s) for r, (name, _) in PAPER.items() for s in range(given.seeds)}
+    scores: dict[str, float] = {}
+    for key, done in trained(runs, given.processes, given.data, given.runs):
+        scores[key] = done.accuracy
+        progress(f"{key}: {done.accuracy:.4f}")
         given.out.parent.mkdir(parents=True, exist_ok=True)
-        given.out.write_text(json.dumps(found, indent=1) + "\n")
+        given.out.write_text(json.dumps(summary(scores, given.seeds), indent=1) + "\n")
+
+
+def summary(scores: dict[str, float], seeds: int) -> dict[str, object]:
+    """The rules of which all seeds are done."""
+    out: dict[str, object] = {}
+    for rule, (name, printed) in PAPER.items():
+        found = [round(scores[f"{name}-{seed}"], 4) for seed in range(seeds) if f"{name}-{seed}" in scores]
+        if len(found) == seeds:
+            mean, std = round(float(np.mean(found)), 4), round(float(np.std(found)), 4)
+            out[name] = {"rule": rule, "accuracies": found, "mean": mean, "std": std, "paper": printed}
+    return out
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ def demo(
             results[key] = result
             bar.advance(task)
             live.update(Group(table(results), bar))
+    console.print()
     out = folder / "index.html"
     write(page(results, rounds), out)
     (folder / "accuracies.json").write_text(json.dumps(accuracies(results, rounds, seed), indent=1) + "\n")

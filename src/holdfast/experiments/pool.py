@@ -22,16 +22,18 @@ def cores() -> int:
 
 
 def trained(
-    runs: Mapping[Key, Run], processes: int | None = None, data: Path | None = None
+    runs: Mapping[Key, Run], processes: int | None = None, data: Path | None = None, folder: Path | None = None
 ) -> Iterator[tuple[Key, Result]]:
     """Each run's key and result, in the order in which they end.
 
+    With a `folder` each run is kept in a folder of its own there, named by its key, and resumes.
     A run that fails is an error that names it, after the others were given a chance to end.
     """
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes or cores(), mp_context=context, initializer=_alone)
     try:
-        waiting = {pool.submit(train, run, data=data): key for key, run in runs.items()}
+        places = {key: folder / str(key) if folder else None for key in runs}
+        waiting = {pool.submit(train, run, places[key], data=data): key for key, run in runs.items()}
         for future in as_completed(waiting):
             try:
                 yield waiting[future], future.result()
