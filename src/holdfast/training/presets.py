@@ -1,0 +1,76 @@
+"""The setting of Yi et al. 2024 as runs: what their text says, and what their program does.
+
+Both are honest, explicit parameters of `Run`, rules and attacks; this is the one place that knows which are whose.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.attacks import NoAttack, seven
+from holdfast.errors import BadInput
+from holdfast.rules import NormBoundedMean
+from holdfast.spec import parse, unknown
+from holdfast.training.run import Run
+from holdfast.twophase import AGGREGATORS, Ballot, TwoPhase
+
+WORKERS = 35
+RATES = {0.1: (3, 4), 0.2: (7, 7), 0.4: (14, 14)}  # rate -> liars in the text, in the program
+RULES = {
+    "Avg": "Average()",
+    "GM": "GeometricMedian(iterations=1, floor=1e-5)",
+    "CClip": "NormBoundedMean(tau=0.215771)",
+    "CWM": "CWM()",
+    "CWTM": "CWTM(f={f})",
+    "Krum": "Krum(f={f})",
+    "Cent1P": "CenterwO(f={f})",
+    "Mean1P": "MeanwO(f={f})",
+    "Cent2P": "Cent2P(f={f})",
+    "Mean2P": "Mean2P(f={f})",
+}
+"""The paper's names."""
+OURS = ("Cent1P", "Mean1P", "Cent2P", "Mean2P")
+
+
+def paper(rule: str, attack: str = "none", rate: float = 0.4, text: bool = True, **changes: Any) -> Run:
+    """A cell of the paper's tables by its names, such as paper("Mean2P", "Omn"); `changes` are fields of Run.
+
+    The text: 3, 7 or 14 of 35 workers lie, means of n - f, votes on a fresh batch of 3, τ = 0.215771 of the momentum.
+    The program: 4, 7 or 14, sums of its own rules divided by n (`shrink`), votes on all training data with ties to
+    Outer, τ of updates that are multiplied by the learning rate. Both: learning rate 0.1, momentum 0 (as the tables
+    need), batch 3, 1,500 rounds, standardised pixels. The text's "uniform" classes fit the tables only as natural
+    frequencies.
+
+    >>> paper("Mean1P", "SV").attack, paper("Mean1P", "SV", text=False).shrink
+    (ScaledVariance(), 0.6)
+    """
+    for name, known, kind in ((rule, RULES, "rule"), (attack, ["none", *seven()], "attack")):
+        if name not in known:
+            raise BadInput(unknown(str(name), known, kind))
+    if rate not in RATES:
+        raise BadInput(f"paper was given rate = {rate!r}; it has 0.1, 0.2 and 0.4.")
+    f = RATES[rate][0 if text else 1]
+    words: dict[str, Any] = {
+        "rule": parse(RULES[rule].format(f=f), AGGREGATORS),
+        "attack": NoAttack() if attack == "none" else seven(text, WORKERS)[attack],
+        "workers": WORKERS,
+        "byzantine": f,
+        "data": "emnist",
+        "train": 750,
+        "test": 150,
+        "rounds": 1500,
+        "batch": 3,
+        "vote_batch": 3,
+        "lr": 0.1,
+        "every": 50,
+    }
+    return Run(**words | ({} if text else _program(rule, words["rule"], f)) | changes)
+
+
+def _program(name: str, rule: Any, f: int) -> dict[str, Any]:
+    """What the program does otherwise."""
+    if isinstance(rule, TwoPhase):
+        rule = TwoPhase(rule.inner, rule.outer, Ballot(ties="outer"))
+    if isinstance(rule, NormBoundedMean):
+        rule = NormBoundedMean(tau=2.15771)  # 0.215771 of lr times the gradient
+    return {"rule": rule, "vote_batch": None, "shrink": (WORKERS - f) / WORKERS if name in OURS else 1.0}
