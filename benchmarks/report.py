@@ -55,9 +55,9 @@ def rounds() -> list[str]:
     ]
 
 
-def accuracies() -> str:
-    """The main job's table."""
-    told = json.loads((TRAINING / "demo.json").read_text())
+def accuracies(name: str) -> str:
+    """A table of the main job."""
+    told = json.loads((TRAINING / f"{name}.json").read_text())
     attacks = list(next(iter(told["accuracy"].values())))
     out = [f"| rule | {' | '.join(attacks)} | Worst |", f"| --- |{' ---: |' * (len(attacks) + 1)}"]
     best = max(told["worst"].values())
@@ -91,13 +91,13 @@ def put(text: str, name: str, section: str) -> str:
 
 def replaced(text: str) -> str:
     """The README with its sections put in."""
-    return put(put(text, "benchmarks", section()), "accuracies", accuracies())
+    return put(put(text, "benchmarks", section()), "accuracies", accuracies("demo"))
 
 
 def trained(text: str) -> str:
     """docs/training.md with its sections put in."""
     cost = ["| what | against | measured |", "| --- | --- | --- |", *rounds(), ""]
-    return put(put(text, "gauss", gauss()), "rounds", "\n".join(cost))
+    return put(put(put(text, "gauss", gauss()), "rounds", "\n".join(cost)), "harder", accuracies("harder"))
 
 
 def searches() -> str:

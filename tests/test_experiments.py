@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import BadInput, Ballot, MeanwO, NormBoundedMean
 from holdfast.attacks import Gauss, Omniscient, ScaledVariance
-from holdfast.experiments.demo import EXPLAINED, RULES, accuracies, cells, page
+from holdfast.experiments.demo import RULES, SETS, accuracies, cells, page
 from holdfast.experiments.pool import trained
 from holdfast.report.page import write
 from holdfast.training import Run, train
@@ -33,21 +33,22 @@ def test_a_pool_gives_the_same_bits_as_one_process_and_resumes(tmp_path: Path) -
 
 def test_a_run_that_fails_is_named() -> None:
     runs = {"good": Run(rule="CWM()", **SMALL), "bad": Run(rule="CWM()", data="nowhere", **SMALL)}
-    with pytest.raises(BadInput, match="bad: .nowhere. is no known data set"):
+    with pytest.raises(BadInput, match=r"bad: .nowhere. is no known data set"):
         dict(trained(runs, processes=1))
 
 
 def test_the_main_job_is_seven_rules_under_seven_attacks_and_none(tmp_path: Path) -> None:
+    assert len(cells("harder")) == 63
     runs = cells(seed=3, rounds=2)
-    assert len(runs) == len(RULES) * len(EXPLAINED) == 56
+    assert len(runs) == len(RULES) * len(SETS["paper"]) == 56
     assert {(run.workers, run.byzantine, run.seed) for run in runs.values()} == {(20, 8, 3)}
     some = {key: run for key, run in runs.items() if key[0] in ("Average", "Mean2P") and key[1] in ("none", "Omn")}
     results = {key: train(run) for key, run in some.items()}
-    told = page(results, 2)
+    told = page(results, "paper", 2)
     assert {cell["attack"] for cell in told["cells"]} == {"none", "Omn"}
     write(told, tmp_path / "index.html")
     assert "Mean2P" in (tmp_path / "index.html").read_text()
-    whole = accuracies({(r, a): results["Average", "Omn"] for r in RULES for a in EXPLAINED}, 2, 3)
+    whole = accuracies({(r, a): results["Average", "Omn"] for r in RULES for a in SETS["paper"]}, "paper", 2, 3)
     assert set(whole["worst"]) == set(RULES)
 
 

@@ -14,9 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.example import example
-from holdfast.experiments.demo import BASE, EXPLAINED, LIARS, RULES, WORKERS, accuracies, cells, page
+from holdfast.errors import BadInput
+from holdfast.experiments.demo import BASE, LIARS, RULES, SETS, WORKERS, accuracies, cells, page
 from holdfast.experiments.pool import trained
 from holdfast.report.page import write
+from holdfast.spec import unknown
 from holdfast.training import Result
 
 Results = dict[tuple[str, str], Result]
@@ -25,6 +27,7 @@ Results = dict[tuple[str, str], Result]
 @example("holdfast demo demo --rounds 5")
 def demo(
     folder: Annotated[Path, typer.Argument(help="Where the page goes; made if need be.")] = Path("demo"),
+    attacks: Annotated[str, typer.Option(help="paper: its seven; harder: eight that hide.")] = "paper",
     rounds: Annotated[int, typer.Option(help="Rounds of each training.", min=1)] = BASE.rounds,
     seed: Annotated[int, typer.Option(help="Another seed, other numbers.", min=0)] = 0,
     processes: Annotated[int, typer.Option(help="Trainings at a time; 0: one a core.", min=0)] = 0,
@@ -33,8 +36,10 @@ def demo(
 
     Prints the table of final accuracies and writes a page with curves, votes and who was kept.
     """
+    if attacks not in SETS:
+        raise BadInput(unknown(attacks, SETS, "set of attacks"))
     folder.mkdir(parents=True, exist_ok=True)
-    runs = cells(seed, rounds)
+    runs = cells(attacks, seed, rounds)
     results: Results = {}
     bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     task = bar.add_task("trainings", total=len(runs))
@@ -42,28 +47,28 @@ def demo(
     console.print(
         f"{WORKERS} workers, {LIARS} of them liars; accuracy after {rounds} rounds; Worst is over the attacks."
     )
-    with Live(Group(table(results), bar), console=console, refresh_per_second=4) as live:
+    with Live(Group(table(results, attacks), bar), console=console, refresh_per_second=4) as live:
         for key, result in trained(runs, processes or None):
             results[key] = result
             bar.advance(task)
-            live.update(Group(table(results), bar))
+            live.update(Group(table(results, attacks), bar))
     console.print()
     out = folder / "index.html"
-    write(page(results, rounds), out)
-    (folder / "accuracies.json").write_text(json.dumps(accuracies(results, rounds, seed), indent=1) + "\n")
+    write(page(results, attacks, rounds), out)
+    (folder / "accuracies.json").write_text(json.dumps(accuracies(results, attacks, rounds, seed), indent=1) + "\n")
     console.print(f"Curves, votes and who was kept: open {out}", soft_wrap=True)
 
 
-def table(results: Results) -> Table:
+def table(results: Results, attacks: str) -> Table:
     """Rules x attacks, with the worst over the attacks; what is not there yet is a dot."""
     out = Table(box=None, pad_edge=False, header_style="bold")
     out.add_column("rule")
-    for name in (*EXPLAINED, "Worst"):
+    for name in (*SETS[attacks], "Worst"):
         out.add_column(name, justify="right")
     for rule in RULES:
-        found = [results[rule, attack].accuracy if (rule, attack) in results else None for attack in EXPLAINED]
+        found = [results[rule, attack].accuracy if (rule, attack) in results else None for attack in SETS[attacks]]
         attacked = [value for value in found[1:] if value is not None]
-        worst = min(attacked) if len(attacked) == len(EXPLAINED) - 1 else None
+        worst = min(attacked) if len(attacked) == len(SETS[attacks]) - 1 else None
         out.add_row(rule, *map(_shade, (*found, worst)))
     return out
 
