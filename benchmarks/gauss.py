@@ -51,6 +51,7 @@ def setting(rule: str, seed: int) -> Run:
         batch=3,
         vote_batch=3,
         lr=0.1,
+        momentum=0.0,
         every=500,
         seed=seed,
     )

@@ -43,7 +43,7 @@ def rows(rounds: int, workers: int, batch: int) -> list[Row]:
     f = workers * 2 // 5
     run = Run(
         rule=MeanwO(f=f), attack=Empire(), workers=workers, byzantine=f, batch=batch, vote_batch=batch,
-        rounds=10**6, every=10**6, train=750, test=10, probe=0,
+        rounds=10**6, every=10**6, train=750, test=10, probe=0, momentum=0.0,
     )  # fmt: skip
     task = Workers(run, data=images(workers * 800))
     state = State.first(run, task)

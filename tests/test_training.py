@@ -14,11 +14,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from holdfast import CWTM, Average, BadInput, CenteredClipping, Mean2P, MeanwO, Numeric, OuterMean, TwoPhase
-from holdfast.attacks import VOTERS, Empire, Gauss, Inf, LabelFlip, NaN, NoAttack, SignFlip, seven
+from holdfast.attacks import VOTERS, Attack, Empire, Gauss, Inf, LabelFlip, NaN, NoAttack, SignFlip, View, seven
+from holdfast.rules.base import CoordinateRule
 from holdfast.training import Functions, Run, State, rashb, train, two_phase_rashb
+from holdfast.training.folder import Folder
 from holdfast.training.schedule import Constant, Cosine, InverseRoot, Steps
+from holdfast.training.workers import Workers, fill
+from holdfast.values import value
 
 TARGETS = np.arange(12.0).reshape(6, 2)  # six workers, each with a quadratic of its own
 
@@ -36,7 +41,7 @@ def quadratic(**words: Any) -> Functions:
 
 
 def settings(**words: Any) -> Run:
-    given: dict[str, Any] = {"rule": Average(), "workers": 6, "rounds": 20, "lr": 0.5}
+    given: dict[str, Any] = {"rule": Average(), "workers": 6, "rounds": 20, "lr": 0.5, "momentum": 0.0}
     return Run(**given | words)
 
 
@@ -281,6 +286,25 @@ class TestOnDigits:
         held = train(Run(rule=MeanwO(f=3), attack=LabelFlip(), **words))
         assert held.final["loss"] < broken.final["loss"]
 
+    def test_a_module_of_ones_own_stays_as_it_is_and_can_be_filled(self) -> None:
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(64, 10)
+        module = torch.nn.Sequential(torch.nn.Flatten(), layer)
+        before = layer.weight.detach().clone()
+        run = Run(rule=MeanwO(f=2), **DIGITS)
+        task = Workers(run, module=module)
+        result = train(run, task=task)
+        assert torch.equal(layer.weight, before)
+        fill(module, result.model)
+        assert task.evaluate(result.model)["accuracy"] == result.accuracy
+        assert layer.weight.detach().numpy().ravel().tolist() == result.model[:640].tolist()
+        with pytest.raises(BadInput, match="650 parameters"):
+            fill(module, np.zeros(3))
+
+    def test_a_module_that_the_images_do_not_fit_is_one_sentence(self) -> None:
+        with pytest.raises(BadInput, match=r"does not take images of shape \(1, 8, 8\)"):
+            Workers(Run(rule=MeanwO(f=2), **DIGITS), module=torch.nn.Linear(9, 10))
+
     def test_local_steps_train_faster_a_round(self) -> None:
         slow = train(Run(rule=MeanwO(f=2), **DIGITS))
         fast = train(Run(rule=MeanwO(f=2), **DIGITS | {"steps": 5}))
@@ -303,6 +327,25 @@ class TestOnDigits:
                 train(Run(rule=Average(), **words))
         with pytest.raises(BadInput, match="16 x 16"):
             train(Run(rule=Average(), model="cnn"))
+
+
+@value
+class Half(CoordinateRule):
+    """Half of the median."""
+
+    def columns(self, block: np.ndarray) -> np.ndarray:
+        return np.median(block, axis=0) / 2
+
+    def used(self, block: np.ndarray) -> np.ndarray:
+        return np.ones(len(block))
+
+
+@value
+class Push(Attack):
+    """Ones."""
+
+    def __call__(self, seen: View) -> np.ndarray:
+        return np.ones_like(seen.own)
 
 
 SCRIPT = """
@@ -357,10 +400,63 @@ class TestTheFolder:
 
     def test_a_damaged_checkpoint_is_one_sentence(self, tmp_path: Path) -> None:
         run = settings()
-        (tmp_path / "record.json").write_text(run.text())
+        with pytest.raises(KeyError):
+            train(run, tmp_path, task=quadratic(), on_round=lambda line: line["moon"])
         (tmp_path / "checkpoint.npz").write_bytes(b"PK\x03\x04 nonsense")
         with pytest.raises(BadInput, match="no checkpoint of a training"):
             train(run, tmp_path, task=quadratic())
+
+    def test_what_stops_between_rounds_loses_no_round(self, tmp_path: Path) -> None:
+        def stop(line: dict[str, Any]) -> None:
+            if line["round"] == 6:
+                raise RuntimeError("enough")
+
+        with pytest.raises(RuntimeError, match="enough"):
+            train(settings(), tmp_path, task=quadratic(), on_round=stop)
+        assert (tmp_path / "metrics.jsonl").read_text().count("\n") == 7
+        assert len(train(settings(), tmp_path, task=quadratic()).lines) == 20
+
+    def test_another_task_is_another_run(self, tmp_path: Path) -> None:
+        train(settings(), tmp_path, task=quadratic())
+        with pytest.raises(BadInput, match="another run, with task = "):
+            train(settings(), tmp_path, task=quadratic(first=np.ones(2)))
+
+    def test_a_rule_and_an_attack_of_ones_own_resume(self, tmp_path: Path) -> None:
+        run = settings(rule=Half(), attack=Push(), byzantine=2)
+        assert train(run, tmp_path, task=quadratic()).lines == train(run, tmp_path, task=quadratic()).lines
+
+    def test_a_start_that_fails_leaves_the_folder_free(self, tmp_path: Path) -> None:
+        with pytest.raises(BadInput, match="moon"):
+            train(Run(rule=Average(), data="moon"), tmp_path / "run")
+        train(settings(), tmp_path / "run", task=quadratic())
+
+    def test_a_checkpoint_of_another_model_is_refused(self, tmp_path: Path) -> None:
+        for name, momentum in (("a", 0.0), ("b", 0.5)):
+            with pytest.raises(KeyError):
+                train(settings(momentum=momentum), tmp_path / name, quadratic(), on_round=lambda line: line["moon"])
+        (tmp_path / "b/checkpoint.npz").replace(tmp_path / "a/checkpoint.npz")
+        with pytest.raises(BadInput, match="of another model or momentum"):
+            train(settings(), tmp_path / "a", task=quadratic())
+
+    def test_two_processes_do_not_share_a_folder(self, tmp_path: Path) -> None:
+        with Folder(tmp_path, settings()).held(), pytest.raises(BadInput, match="in use by another process"):
+            train(settings(), tmp_path, task=quadratic())
+
+    def test_an_interrupt_waits_for_the_round_and_is_resumed(self, tmp_path: Path) -> None:
+        run = Run(rule=Mean2P(f=2), attack="PGA()", **DIGITS | {"rounds": 400})
+        (tmp_path / "run.json").write_text(run.text())
+        script = SCRIPT.replace("save=0", "on_round=lambda line: print(line['round'], flush=True)")
+        command = [sys.executable, "-c", script, str(tmp_path / "run.json"), str(tmp_path / "cut")]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            assert process.stdout
+            while int(process.stdout.readline()) < 9:
+                pass
+            process.send_signal(signal.SIGINT)
+            rest = [int(line) for line in process.stdout]
+        kept = (tmp_path / "cut/metrics.jsonl").read_text().splitlines()
+        assert len(kept) == (rest[-1] if rest else 9) + 1
+        state = State.load(tmp_path / "cut/checkpoint.npz", State.first(run, Workers(run)))
+        assert state.round == len(kept)
 
     def test_kill_at_a_random_round_loses_nothing(self, tmp_path: Path) -> None:
         run = Run(rule=Mean2P(f=2), attack="PGA()", **DIGITS | {"rounds": 40})

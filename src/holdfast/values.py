@@ -61,6 +61,10 @@ class Value:
         told = ((f.name, getattr(self, f.name), f.default) for f in fields(self))
         return f"{type(self).__name__}({', '.join(f'{name}={v!r}' for name, v, usual in told if v != usual)})"
 
+    def written(self) -> str:
+        """The name with all fields, for figures: Dirichlet(alpha=0.1, prior='natural')."""
+        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in fields(self))})"
+
 
 def check(value: Any) -> None:
     """Turn counts into ints and lengths into floats, or refuse with a sentence."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from holdfast.attacks import ATTACKS, VOTERS
+from holdfast.attacks import ATTACKS, VOTERS, seven
 from holdfast.cli.example import example
 from holdfast.cli.rules import plain, signature
 from holdfast.errors import BadInput
@@ -23,14 +23,20 @@ def attacks(name: Annotated[str, typer.Argument(help="One attack, with its whole
     default parameters.
     """
     name = name.partition("(")[0]
-    known = {**ATTACKS, **VOTERS}
+    short = {paper: type(attack) for paper, attack in seven().items()}
+    known: dict[str, Any] = {**ATTACKS, **VOTERS, **short, "IPM": ATTACKS["Empire"]}
     if name and name not in known:
         raise BadInput(unknown(name, known, "attack"))
     if name:
         typer.echo(f"{signature(known[name])}\n\n{plain(known[name].__doc__ or '')}")
         return
     heads = ("attack", "what the liars send", "kind", "source")
-    table = Table(*(Column(head, overflow="fold") for head in heads), box=None, pad_edge=False, header_style="bold")
+    table = Table(
+        *(Column(head, overflow="fold", no_wrap=head == "attack") for head in heads),
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+    )
     for attack in ATTACKS.values():
         kind = attack.kind if isinstance(attack.kind, str) else "as its attack"
         table.add_row(signature(attack), attack.formula, kind, attack.source)

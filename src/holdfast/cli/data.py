@@ -38,12 +38,12 @@ def data(
     if get:
         typer.echo(f"{name} is in {fetched(name, folder)}")
     dataset = load(name, folder)
-    how = parse(split, SPLITS)
+    how = parse(split, SPLITS, "split")
     shares = deal(dataset, how, workers, train, test, seed)
     typer.echo(told(dataset))
-    typer.echo(f"\n{how!r} among {workers} workers, each with\n{summary(dataset, shares)}")
+    typer.echo(f"\n{how.written()} among {workers} workers, each with\n{summary(dataset, shares)}")
     if plot is not None:
-        draw(dataset, shares, plot, f"{name}, {how!r}")
+        draw(dataset, shares, plot, f"{name}, {how.written()}")
         typer.echo(f"the picture is in {plot}")
 
 
@@ -53,7 +53,7 @@ def listed(folder: Path | None) -> Table:
     table = Table(*columns, Column("where", overflow="fold"), box=None, pad_edge=False, header_style="bold")
     for name, source in SOURCES.items():
         found = find(name, folder)
-        where = f"in {found[1]}" if found else "comes with pip" if name in EMBEDDED else advice(name, folder)
+        where = f"in {found[1]}" if found else known(name).get if name in EMBEDDED else advice(name, folder)
         table.add_row(name, str(source.images), str(len(source.classes)), escape(where))
     return table
 

@@ -29,7 +29,7 @@ def demo(
     folder: Annotated[Path, typer.Argument(help="Where the page goes; made if need be.")] = Path("demo"),
     attacks: Annotated[str, typer.Option(help="paper: its seven; harder: eight that hide.")] = "paper",
     rounds: Annotated[int, typer.Option(help="Rounds of each training.", min=1)] = BASE.rounds,
-    seed: Annotated[int, typer.Option(help="Another seed, other numbers.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
     processes: Annotated[int, typer.Option(help="Trainings at a time; 0: one a core.", min=0)] = 0,
 ) -> None:
     """Train on handwritten digits, 20 workers of which 8 lie, under the paper's seven attacks, with seven rules.
@@ -53,6 +53,9 @@ def demo(
             bar.advance(task)
             live.update(Group(table(results, attacks), bar))
     console.print()
+    for name, rule in RULES.items():
+        if f"{rule!r}".partition("(")[0] != name:
+            console.print(f"{name} is {rule!r}", soft_wrap=True, highlight=False)
     out = folder / "index.html"
     write(page(results, attacks, rounds), out)
     (folder / "accuracies.json").write_text(json.dumps(accuracies(results, attacks, rounds, seed), indent=1) + "\n")

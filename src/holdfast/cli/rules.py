@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from dataclasses import MISSING, fields
 from inspect import cleandoc
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from holdfast.cli.example import example
 from holdfast.errors import BadInput
 from holdfast.rules import CATALOGUE
 from holdfast.spec import unknown
+from holdfast.twophase import AGGREGATORS
 
 
 @example("holdfast rules MeanwO")
@@ -25,16 +26,20 @@ def rules(name: Annotated[str, typer.Argument(help="One rule, with its whole tex
     units of the honest variance, λ the distance in units of the honest diameter.
     """
     name = name.partition("(")[0]
-    if name and name not in CATALOGUE:
-        raise BadInput(unknown(name, CATALOGUE))
+    if name and name not in AGGREGATORS:
+        raise BadInput(unknown(name, AGGREGATORS))
     if name:
-        typer.echo(f"{signature(CATALOGUE[name])}\n\n{plain(CATALOGUE[name].__doc__ or '')}")
+        typer.echo(f"{signature(AGGREGATORS[name])}\n\n{plain(AGGREGATORS[name].__doc__ or '')}")
         return
     columns = (Column(head, overflow="fold") for head in ("rule", "what it returns", "promise", "time"))
     table = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for rule in CATALOGUE.values():
         table.add_row(signature(rule), rule.formula, rule.promise, rule.time)
-    Console().print(table)
+    phases = Table(Column("in two phases"), Column("what it is"), box=None, pad_edge=False, header_style="bold")
+    for name, rule in AGGREGATORS.items():
+        if name not in CATALOGUE:
+            phases.add_row(signature(rule), cleandoc(rule.__doc__ or "").splitlines()[0])
+    Console().print(table, "", phases, sep="\n")
 
 
 def plain(doc: str) -> str:
@@ -42,7 +47,8 @@ def plain(doc: str) -> str:
     return re.sub(r":math:`(.*?)`", r"\1", cleandoc(doc), flags=re.S).replace(".. math:: ", "    ")
 
 
-def signature(rule: type[Any]) -> str:
+def signature(rule: Any) -> str:
     """The rule as it is written: Krum(f, others='n-f-2', squared=True)."""
-    told = (f.name if f.default is MISSING else f"{f.name}={f.default!r}" for f in fields(rule))
+    words = inspect.signature(rule).parameters.values()
+    told = (word.name if word.default is word.empty else f"{word.name}={word.default!r}" for word in words)
     return f"{rule.__name__}({', '.join(told)})"

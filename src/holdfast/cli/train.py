@@ -20,7 +20,7 @@ def train(
     rule: Annotated[str, typer.Option(help="A rule, or a two-phase one such as Mean2P(f=8).")] = "MeanwO(f=8)",
     attack: Annotated[str, typer.Option(help="What the liars send; see holdfast attacks.")] = "NoAttack()",
     voter: Annotated[str, typer.Option(help="How the liars vote.")] = "WorseLoss()",
-    n: Annotated[int, typer.Option(help="Workers.", min=1)] = 20,
+    n: Annotated[int, typer.Option("--n", "--workers", help="Workers.", min=1)] = 20,
     liars: Annotated[int | None, typer.Option("--liars", "--f", help="How many lie; the rule's f if not said.")] = None,
     data: Annotated[str, typer.Option(help="A data set; see holdfast data.")] = "digits",
     folder: Annotated[Path | None, typer.Option(help="Where the data set lies.")] = None,
@@ -28,15 +28,20 @@ def train(
     rounds: Annotated[int, typer.Option(help="Rounds.", min=1)] = 200,
     batch: Annotated[int, typer.Option(help="Images a worker and round.", min=1)] = 16,
     lr: Annotated[float, typer.Option(help="Learning rate.")] = 0.1,
-    momentum: Annotated[float, typer.Option(help="Momentum of each worker, below 1.")] = 0.9,
+    momentum: Annotated[float, typer.Option(help="Momentum of each worker, below 1; the paper's is 0.")] = 0.9,
+    weight_decay: Annotated[float, typer.Option(help="Weight decay, at the server.")] = 0.0,
+    clip: Annotated[float | None, typer.Option(help="Largest norm of a worker's gradient.")] = None,
+    present: Annotated[int | None, typer.Option(help="Workers that take part in a round; all if not said.")] = None,
+    images: Annotated[int | None, typer.Option(help="Training images a worker; all if not said.")] = None,
+    tests: Annotated[int | None, typer.Option(help="Test images a worker; all if not said.")] = None,
     schedule: Annotated[str, typer.Option(help="Constant(), Cosine(), Steps(every=100), ...")] = "Constant()",
     steps: Annotated[int, typer.Option(help="Local SGD steps a round.", min=1)] = 1,
     vote_batch: Annotated[int, typer.Option(help="Images for a vote; 0: all. Few images lose elections.", min=0)] = 0,
     model: Annotated[str, typer.Option(help="auto, linear, mlp or cnn.")] = "auto",
     device: Annotated[str, typer.Option(help="Where gradients are computed: cpu, cuda, ...")] = "cpu",
-    threads: Annotated[int, typer.Option(help="Threads of torch; other threads, other bits.", min=1)] = 1,
+    threads: Annotated[int, typer.Option(help="Torch threads; they change the last bits.", min=1)] = 1,
     every: Annotated[int, typer.Option(help="Rounds between evaluations.", min=1)] = 10,
-    seed: Annotated[int, typer.Option(help="Another seed, other numbers.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
     out: Annotated[Path, typer.Option(help="The run's folder; the same command again resumes.")] = Path("run"),
 ) -> None:
     """Train under attack, with live progress; the record, a line a round and the model go to a folder.
@@ -46,18 +51,28 @@ def train(
     run = Run(
         rule=rule, attack=attack, voter=voter, workers=n, byzantine=0, data=data, split=split, rounds=rounds,
         batch=batch, lr=lr, momentum=momentum, schedule=schedule, steps=steps, vote_batch=vote_batch or None,
-        model=model, device=device, threads=threads, every=every, seed=seed,
+        model=model, device=device, threads=threads, every=every, seed=seed, weight_decay=weight_decay, clip=clip,
+        present=present, train=images, test=tests,
     )  # fmt: skip
     run = run.changed(byzantine=run.f if liars is None else liars)
+    if 0 < run.f < run.byzantine:
+        typer.echo(f"{run.byzantine} workers lie, and {run.rule!r} tolerates {run.f}", err=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("starting", total=rounds)
 
         def told(line: dict[str, Any]) -> None:
+            if not bar.tasks[0].completed and line["round"]:
+                bar.console.print(f"going on from round {line['round']}")
             found = line.get("evaluation", {}).get("accuracy")
             bar.update(task, completed=line["round"] + 1, description=f"accuracy {found:.3f}" if found else None)
 
-        result = run_training(run, out, data=folder, on_round=told)
+        try:
+            result = run_training(run, out, data=folder, on_round=told)
+        except KeyboardInterrupt:
+            done = int(bar.tasks[0].completed)
+            bar.console.print(f"stopped after round {done}; the same command goes on from there")
+            raise typer.Abort from None
     for line in summary(result):
         typer.echo(line)
     typer.echo(f"record, metrics and model: {out}")
@@ -66,7 +81,7 @@ def train(
 def summary(result: Result) -> list[str]:
     """What a person wants to know of a finished run."""
     run, final = result.run, result.final
-    lines = [f"{run.rule!r} under {run.attack!r}, {run.byzantine} of {run.workers} lie: {run.rounds} rounds"]
+    lines = [f"{run.rule!r} under {run.attack!r}, {run.byzantine} of {run.workers} Byzantine: {run.rounds} rounds"]
     if "accuracy" in final:
         workers = [value for value in final["workers"] if value is not None]
         averaged = result.lines[-1]["averaged"]["accuracy"]
@@ -79,7 +94,7 @@ def summary(result: Result) -> list[str]:
         )
     if run.two_phase:
         votes = result.winners()
-        lines.append(f"votes: Inner {votes.count('inner')}, Outer {votes.count('outer')}")
+        lines.append(f"elections won: Inner {votes.count('inner')}, Outer {votes.count('outer')}")
     if events := result.events():
         rounds = sorted({at for at, _ in events})
         lines.append(f"events in rounds {listing(rounds)}; the first: {events[0][1]}")

@@ -51,6 +51,9 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __repr__(self) -> str:
+        return f"Dataset({self.name!r}: {len(self.images)} images of {len(self.classes)} classes)"
+
     def sizes(self) -> NDArray[np.int64]:
         """Images of each class."""
         return np.bincount(self.labels, minlength=len(self.classes))

@@ -26,6 +26,9 @@ class Share:
     train: Indices
     test: Indices
 
+    def __repr__(self) -> str:
+        return f"Share({len(self.train)} to train on, {len(self.test)} to test)"
+
 
 @dataclass(frozen=True)
 class Request:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,37 +18,49 @@ from holdfast.errors import BadInput
 from holdfast.training.run import Run
 from holdfast.training.state import State
 
+OWN = "the record's own"  # task: torch workers on the record's data set
+
 
 class Folder:
-    """Where one run is kept. Two runs do not share a folder."""
+    """Where one run is kept. Two runs do not share a folder, nor do two processes.
 
-    def __init__(self, path: Path, run: Run) -> None:
-        self.path, self.run = path, run
-        path.mkdir(parents=True, exist_ok=True)
+    `mark` tells tasks apart that the record does not name, such as a module of one's own.
+    """
+
+    def __init__(self, path: Path, run: Run, mark: str = OWN) -> None:
+        self.path, self.run, self.mark = path, run, mark
+        if path.exists() and not path.is_dir():
+            raise BadInput(f"{path} is a file; name a folder for the run.")
         record = path / "record.json"
-        if record.exists():
-            there = Run.read(record.read_text())
-            if there != run:
-                mine, theirs = run.record(), there.record()
-                other = ", ".join(f"{k} = {theirs[k]!r}" for k in mine if mine[k] != theirs[k])
-                raise BadInput(f"{path} holds another run, with {other}; choose another folder.")
-        else:
-            _write(record, run.text() + "\n")
+        if record.exists() and (self.done or (path / "checkpoint.npz").exists()):
+            self._same(_read(record), json.loads(run.text()) | {"task": mark})
+
+    def _same(self, theirs: dict[str, Any], mine: dict[str, Any]) -> None:
+        other = [f"{key} = {theirs.get(key)!r}" for key in mine if theirs.get(key, OWN) != mine[key]]
+        if other:
+            raise BadInput(f"{self.path} holds another run, with {', '.join(other)}; choose another folder.")
 
     @property
     def done(self) -> bool:
         return (self.path / "done").exists()
 
-    def state(self) -> State | None:
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The folder for this process alone, with its record written; a killed process lets go by itself."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "lock").open("w") as file:
+            _lock(file, self.path)
+            _write(self.path / "record.json", json.dumps({**json.loads(self.run.text()), "task": self.mark}, indent=1))
+            yield
+
+    def state(self, first: State) -> State | None:
         """Where an earlier run was interrupted, with the metrics cut back to there; None: nowhere yet."""
         saved = self.path / "checkpoint.npz"
-        state = State.load(saved) if saved.exists() else None
+        state = State.load(saved, first) if saved.exists() else None
         reached = state.round if state else 0
         lines = [line for line in self.lines() if line["round"] < reached]
-        if len(lines) < reached:
-            raise BadInput(
-                f"{self.path} has lost {reached - len(lines)} lines of its metrics; delete it to start again."
-            )
+        if [line["round"] for line in lines] != list(range(reached)):
+            raise BadInput(f"{self.path} has lost lines of its metrics; delete it to start again.")
         _write(self.path / "metrics.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
         return state
 
@@ -56,8 +69,8 @@ class Folder:
         metrics = self.path / "metrics.jsonl"
         for line in metrics.read_text().splitlines() if metrics.exists() else ():
             try:
-                yield json.loads(line)
-            except json.JSONDecodeError:
+                yield dict(json.loads(line), **{})
+            except (ValueError, TypeError):
                 return
 
     def add(self, lines: list[dict[str, Any]], state: State) -> None:
@@ -68,15 +81,51 @@ class Folder:
             os.fsync(file.fileno())
         state.save(self.path / "checkpoint.npz")
 
-    def finish(self, state: State, seconds: float) -> None:
-        """The models, the time it took in a file of its own, and the mark, last."""
-        np.savez(self.path / "model.npz", last=state.model, average=state.average)
-        _write(self.path / "timing.json", json.dumps({"seconds": round(seconds, 3)}) + "\n")
+    def finish(self, state: State) -> None:
+        """The models, and the mark, last."""
+        with (self.path / "model.part").open("wb") as file:
+            np.savez(file, last=state.model, average=state.average)
+        os.replace(self.path / "model.part", self.path / "model.npz")
         _write(self.path / "done", "")
         (self.path / "checkpoint.npz").unlink(missing_ok=True)
+
+    def spent(self, seconds: float) -> None:
+        """Add to the time that the run took, which has a file of its own."""
+        timing = self.path / "timing.json"
+        try:
+            before = float(json.loads(timing.read_text())["seconds"])
+        except (OSError, ValueError, KeyError, TypeError):
+            before = 0.0
+        _write(timing, json.dumps({"seconds": round(before + seconds, 3)}) + "\n")
+
+    def models(self) -> tuple[np.ndarray, np.ndarray]:
+        """The last and the averaged model of a finished run."""
+        try:
+            with (self.path / "model.npz").open("rb") as file, np.load(file, allow_pickle=False) as models:
+                return models["last"], models["average"]
+        except (OSError, ValueError, KeyError) as error:
+            raise BadInput(f"{self.path} has lost its model ({error}); delete it to start again.") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text()))
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"{path} is no record of a run ({error}); delete its folder to start again.") from None
 
 
 def _write(path: Path, text: str) -> None:
     beside = path.with_name(path.name + ".part")
     beside.write_text(text)
     os.replace(beside, path)
+
+
+def _lock(file: Any, path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # no locks on this system
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise BadInput(f"{path} is in use by another process; wait for it, or choose another folder.") from None

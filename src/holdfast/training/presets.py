@@ -62,6 +62,7 @@ def paper(rule: str, attack: str = "none", rate: float = 0.4, text: bool = True,
         "batch": 3,
         "vote_batch": 3,
         "lr": 0.1,
+        "momentum": 0.0,
         "every": 50,
     }
     return Run(**words | ({} if text else _program(rule, words["rule"], f)) | changes)

@@ -89,7 +89,7 @@ class Run:
     batch: int = 16
     lr: float = 0.1
     schedule: Any = field(default_factory=Constant)
-    momentum: float = 0.0
+    momentum: float = 0.9
     weight_decay: float = 0.0
     clip: float | None = None
     steps: int = 1

@@ -6,6 +6,7 @@ import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -70,6 +71,9 @@ class State:
         self.model, self.last = model, aggregate
         return []
 
+    def _shapes(self) -> list[Any]:
+        return [None if a is None else (a.shape, a.dtype) for a in (self.model, self.average, self.momenta)]
+
     def save(self, path: Path) -> None:
         """To a file, at once: whoever is interrupted leaves the old one."""
         held = {name: value for name, value in vars(self).items() if value is not None}
@@ -81,12 +85,15 @@ class State:
         os.replace(beside, path)
 
     @staticmethod
-    def load(path: Path) -> State:
-        """From such a file."""
+    def load(path: Path, first: State) -> State:
+        """From such a file, for a training that begins like `first`."""
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
                 found = {name: held[name] for name in held.files}
             found["round"] = int(found["round"])
-            return State(**found)
+            state = State(**found)
+            if state._shapes() != first._shapes():
+                raise ValueError(f"it holds {state.model.shape} of {state.model.dtype}, of another model or momentum")
+            return state
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             raise BadInput(f"{path} is no checkpoint of a training ({error}); delete it to start again.") from None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import signal
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import BadInput
-from holdfast.training.folder import Folder
+from holdfast.training.folder import OWN, Folder
 from holdfast.training.loop import rashb, two_phase_rashb
 from holdfast.training.run import Run
 from holdfast.training.state import State
 from holdfast.training.task import Task
 
 Line = dict[str, Any]
-SAVE = 20.0  # seconds between checkpoints
+Listener = Callable[[Line], None]
+SAVE = 5.0  # seconds between checkpoints
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +56,12 @@ class Result:
         return np.array([list(line["kept"] or blank) for line in self.lines])
 
     def winners(self) -> list[str]:
-        """Which candidate won in each round; empty where there was no election."""
-        return [line["winner"] for line in self.lines]
+        """Which candidate won in each round, '' in one that was skipped; empty where there are no elections."""
+        return [line["winner"] for line in self.lines] if self.run.two_phase else []
+
+    def __repr__(self) -> str:
+        told = f", accuracy {self.accuracy:.4f}" if "accuracy" in self.final else ""
+        return f"Result({self.run.rule!r} under {self.run.attack!r}: {len(self.lines)} rounds{told})"
 
     def events(self) -> list[tuple[int, str]]:
         """(round, what happened) of all that was out of the ordinary."""
@@ -65,40 +73,49 @@ def train(
     folder: Path | str | None = None,
     task: Task | None = None,
     data: Path | str | None = None,
-    on_round: Callable[[Line], None] | None = None,
+    on_round: Listener | None = None,
     save: float = SAVE,
 ) -> Result:
     """Run a training to its end, or from where it was interrupted if its `folder` holds it.
 
     `task` stands in for torch workers on the run's data set, which is looked for in the folder `data` first.
-    `on_round` hears every line as it comes; a checkpoint is written every `save` seconds.
+    `on_round` hears every line as it comes; a checkpoint is written every `save` seconds, and on an interrupt, which
+    waits for the end of the round.
     """
-    kept = None if folder is None else Folder(Path(folder), run)
+    kept = None if folder is None else Folder(Path(folder), run, OWN if task is None else fingerprint(task))
     if kept and kept.done:
-        return finished(kept)
+        return Result(run, list(kept.lines()), *kept.models())
     with threads(run.threads):
-        return _trained(run, kept, task or _workers(run, data), on_round, save)
+        task = task or _workers(run, data)
+        if task.workers != run.workers:
+            raise BadInput(f"train was given {run.workers} workers by its run and {task.workers} by its task; agree.")
+        with kept.held() if kept else nullcontext():
+            return _trained(run, kept, task, on_round, save)
 
 
-def _trained(run: Run, kept: Folder | None, task: Task, on_round: Callable[[Line], None] | None, save: float) -> Result:
+def _trained(run: Run, kept: Folder | None, task: Task, on_round: Listener | None, save: float) -> Result:
     began = time.monotonic()
-    if task.workers != run.workers:
-        raise BadInput(
-            f"train was given a run of {run.workers} workers and a task of {task.workers}; make them the same."
-        )
-    state = (kept.state() if kept else None) or State.first(run, task)
+    state = State.first(run, task)
+    state = (kept.state(state) if kept else None) or state
     lines = list(kept.lines()) if kept else []
-    for new in _saved(run, task, state, kept, save):
-        lines.append(new)
-        if on_round:
-            on_round(new)
-    if kept:
-        kept.finish(state, time.monotonic() - began)
+    try:
+        with closing(_saved(run, task, state, kept, save)) as news, interruptible() as asked:
+            for new in news:
+                lines.append(new)
+                if on_round:
+                    on_round(new)
+                if asked:
+                    raise KeyboardInterrupt
+        if kept:
+            kept.finish(state)
+    finally:
+        if kept:
+            kept.spent(time.monotonic() - began)
     return Result(run, lines, state.model, state.average)
 
 
-def _saved(run: Run, task: Task, state: State, kept: Folder | None, save: float) -> Iterator[Line]:
-    """The rounds' lines, written down from time to time."""
+def _saved(run: Run, task: Task, state: State, kept: Folder | None, save: float) -> Generator[Line]:
+    """The rounds' lines, written down from time to time, and when somebody stops in between."""
     waiting: list[Line] = []
     saved = time.monotonic()
     for line in rounds(run, task, state):
@@ -106,7 +123,38 @@ def _saved(run: Run, task: Task, state: State, kept: Folder | None, save: float)
         if kept and (time.monotonic() - saved > save or state.round == run.rounds):
             kept.add(waiting, state)
             waiting, saved = [], time.monotonic()
-        yield line
+        try:
+            yield line
+        except GeneratorExit:
+            if kept and waiting:
+                kept.add(waiting, state)
+            raise
+
+
+@contextmanager
+def interruptible() -> Iterator[list[int]]:
+    """An interrupt waits for the end of the round, so that nothing of it is lost; a second one does not wait."""
+    asked: list[int] = []
+
+    def note(number: int, _: Any) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        yield asked
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def fingerprint(task: Task) -> str:
+    """What tells a task from another that the same record could be run with: its kind, size and first model."""
+    first = task.start()
+    return f"{type(task).__name__} from {first.size} numbers {hashlib.sha256(first.tobytes()).hexdigest()[:16]}"
 
 
 def rounds(run: Run, task: Task, state: State) -> Iterator[Line]:
@@ -140,12 +188,6 @@ def threads(wanted: int) -> Iterator[None]:
             yield
         finally:
             torch.set_num_threads(before)
-
-
-def finished(kept: Folder) -> Result:
-    """What a folder holds that is done."""
-    with np.load(kept.path / "model.npz", allow_pickle=False) as models:
-        return Result(kept.run, list(kept.lines()), models["last"], models["average"])
 
 
 def _workers(run: Run, data: Path | str | None) -> Task:

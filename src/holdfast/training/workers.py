@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +30,8 @@ class Workers:
     """All workers of a run in one process: a module, a loss, and each worker's indices into the images.
 
     `data` is a data set, or a folder where that of the run is looked for first. `module` and `loss` stand in for the
-    run's model and cross entropy; any module and any loss that is a mean over images will do.
+    run's model and cross entropy; any module and any loss that is a mean over images will do. The module is copied;
+    `fill(module, result.model)` puts a trained vector into it.
     """
 
     def __init__(
@@ -48,13 +50,24 @@ class Workers:
         self.labels = torch.as_tensor(data.labels, dtype=torch.long, device=self.device)[self.places.used]
         self.lies = self._lies(run.attack)
         shape = tuple(self.images.shape[1:])
-        self.module = module if module is not None else build(run.model, shape, self.classes, run.seed)
+        own = copy.deepcopy(module) if module is not None else None  # theirs stays as it is
+        self.module = own if own is not None else build(run.model, shape, self.classes, run.seed)
         self.module.to(self.device)
         if len(shape) == 3:
             self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.gradients = Gradients(self.module, loss or F.cross_entropy)
         self.loss = self.gradients.loss
+        self._takes(shape)
         self.rows: np.ndarray | None = None
+
+    def _takes(self, shape: tuple[int, ...]) -> None:
+        """Refuse a module that these images do not fit."""
+        try:
+            with torch.no_grad():
+                self.loss(self.module(together(self.images[None, :2])), self.labels[:2])
+        except Exception as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise BadInput(f"the module or the loss does not take images of shape {shape} ({why}).") from None
 
     def _lies(self, attack: Attack) -> Tensor:
         """The labels as Byzantine workers see them."""
@@ -156,6 +169,15 @@ class Workers:
         slopes = torch.autograd.grad(total, list(self.module.parameters()), allow_unused=True)
         norm = float(torch.cat([g.reshape(-1).double() for g in slopes if g is not None]).norm())
         return norm if np.isfinite(norm) else None
+
+
+def fill(module: nn.Module, vector: np.ndarray) -> nn.Module:
+    """Put a flat model, such as a result's, into a module of the same structure."""
+    wanted = sum(p.numel() for p in module.parameters())
+    if vector.shape != (wanted,):
+        raise BadInput(f"fill was given a vector of shape {vector.shape} for a module of {wanted} parameters.")
+    Gradients(module, F.cross_entropy).load(torch.as_tensor(vector))
+    return module
 
 
 @contextmanager
