@@ -65,8 +65,9 @@ def accuracies(name: str) -> str:
         worst = f"{told['worst'][rule]:.2f}"
         cells = " | ".join(f"{row[attack]:.2f}" for attack in attacks)
         out.append(f"| {rule} | {cells} | {f'**{worst}**' if told['worst'][rule] == best else worst} |")
-    plus = told["rules"]["Mean2P+"]
-    return "\n".join([*out, "", f"Accuracy after {told['rounds']} rounds; Mean2P+ is `{plus}`.", ""])
+    names = "; ".join(f"{name} is `{told['rules'][name]}`" for name in ("GM", "Mean1P", "Mean2P", "Mean2P+"))
+    about = f"Accuracy on 280 test images after {told['rounds']} rounds, one seed; {names}."
+    return "\n".join([*out, "", about, ""])
 
 
 def gauss() -> str:

@@ -87,6 +87,8 @@ def rows(rounds: int, workers: int, batch: int) -> list[Row]:
 class Frozen:
     """The same task with its gradients at hand: what remains is everything else."""
 
+    reuses = True
+
     def __init__(self, task: Workers, fresh: np.ndarray) -> None:
         self.workers, self.start, self.evaluate, self.losses = task.workers, task.start, task.evaluate, task.losses
         self.fresh, self.rows = fresh, fresh.copy()

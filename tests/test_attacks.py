@@ -723,9 +723,9 @@ def test_what_is_wrong_gets_one_sentence(text: str, said: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_mimic_names_a_worker_who_is_there() -> None:
-    with pytest.raises(BadInput, match=r"Mimic\(worker=9\) was given 9 honest workers"):
-        Mimic(worker=9)(view(h=9))
+def test_mimic_counts_round_when_fewer_are_there() -> None:
+    honest = np.arange(9.0)[:, None]
+    assert Mimic(worker=11)(View(honest=honest, own=np.zeros((2, 1)))).tolist() == [[2.0], [2.0]]
 
 
 @pytest.mark.parametrize("attack", [ScaledVariance, ALIE])

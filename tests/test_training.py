@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from holdfast import CWTM, Average, BadInput, CenteredClipping, Mean2P, MeanwO, Numeric, OuterMean, TwoPhase
-from holdfast.attacks import VOTERS, Attack, Empire, Gauss, Inf, LabelFlip, NaN, NoAttack, SignFlip, View, seven
+from holdfast.attacks import VOTERS, Attack, Empire, Gauss, Inf, LabelFlip, NaN, NoAttack, SignFlip, View, Voter, seven
 from holdfast.rules.base import CoordinateRule
 from holdfast.training import Functions, Run, State, rashb, train, two_phase_rashb
 from holdfast.training.folder import Folder
@@ -204,6 +204,86 @@ class TestWhatGoesWrong:
         np.testing.assert_allclose(result.model, TARGETS[:4].mean(axis=0), atol=1e-4)
 
 
+class TestWhoCheats:
+    @pytest.mark.parametrize("made", [None, [], 3.0, "twice", "one", "text", "object"])
+    def test_a_liar_may_send_anything_and_any_number_of_times(self, made: Any) -> None:
+        @value
+        class Odd(Attack):
+            def __call__(self, seen: View) -> Any:
+                rows = {"twice": np.concatenate([seen.own, seen.own]), "one": seen.own[:1]}
+                odd = {"text": np.array(["a"] * len(seen.own)), "object": np.array([None] * len(seen.own))}
+                return (rows | odd).get(made, made) if isinstance(made, str) else made
+
+        result = train(settings(rule=MeanwO(f=2), attack=Odd(), byzantine=2), task=quadratic())
+        assert len(result.lines) == 20
+        assert np.isfinite(result.model).all()
+
+    def test_an_attack_cannot_write_into_what_others_send(self) -> None:
+        @value
+        class Vandal(Attack):
+            def __call__(self, seen: View) -> Any:
+                seen.honest[:] = 0
+                return seen.own
+
+        with pytest.raises(ValueError, match="read-only"):
+            train(settings(attack=Vandal(), byzantine=1), task=quadratic())
+
+    def test_a_voter_has_its_own_losses_and_its_own_name_only(self) -> None:
+        @value
+        class Thief(Voter):
+            def __call__(self, losses: np.ndarray, liars: np.ndarray, rng: Any) -> Any:
+                losses *= -1
+                return [(i, (1.0, 0.0)) for i in range(6)]
+
+        @value
+        class Mute(Voter):
+            def __call__(self, losses: np.ndarray, liars: np.ndarray, rng: Any) -> Any:
+                return None
+
+        honest = train(settings(rule=Mean2P(f=2), voter="SilentVote()", byzantine=1), task=quadratic())
+        mute = train(settings(rule=Mean2P(f=2), voter=Mute(), byzantine=1), task=quadratic())
+        thief = train(settings(rule=Mean2P(f=2), voter=Thief(), byzantine=1), task=quadratic())
+        assert honest.winners() == mute.winners()
+        assert {line["lead"] for line in thief.lines} <= {float(lead) for lead in range(-6, 7)}
+        assert [line["margin"] for line in thief.lines[:1]] == [line["margin"] for line in honest.lines[:1]]
+
+    def test_events_name_workers_not_places(self) -> None:
+        result = train(settings(attack=NaN(), byzantine=1, present=3), task=quadratic())
+        dropped = [event for _, event in result.events()]
+        assert dropped
+        assert set(dropped) == {"dropped: 5 (not finite)"}
+
+    def test_large_gradients_are_clipped_not_lost(self) -> None:
+        task = quadratic(first=np.zeros(2, np.float32), update=lambda i, model, t: np.full(2, 1e25, np.float32))
+        result = train(settings(clip=1.0, rounds=1, lr=1.0), task=task)
+        np.testing.assert_allclose(np.linalg.norm(result.model), 1.0, rtol=1e-5)
+
+    def test_tasks_may_give_arrays_of_their_own(self) -> None:
+        class Own:
+            workers = 6
+            rows = TARGETS.copy()
+
+            def start(self) -> np.ndarray:
+                return np.zeros(2)
+
+            def updates(self, model: np.ndarray, who: np.ndarray, t: int) -> Any:
+                model *= 0
+                self.rows.flags.writeable = False
+                return self.rows[who], {}
+
+            def losses(self, models: Any, who: np.ndarray, t: int) -> np.ndarray:
+                return np.zeros((len(who), 2))
+
+            def evaluate(self, model: np.ndarray) -> dict[str, Any]:
+                model *= 0
+                return {"loss": np.float32(0.5), "bad": np.nan, "each": np.arange(2)}
+
+        result = train(settings(attack=SignFlip(), byzantine=2, momentum=0.5, rule=CWTM(f=2)), task=Own())
+        assert (Own.rows == TARGETS).all()
+        assert result.final == {"loss": 0.5, "bad": None, "each": [0, 1]}
+        assert np.abs(result.model).sum() > 0
+
+
 class TestTheRecord:
     def test_it_reads_back(self) -> None:
         run = Run(
@@ -230,7 +310,7 @@ class TestTheRecord:
             ({"lr": float("nan")}, "finite"),
             ({"lr": 0}, "above 0"),
             ({"momentum": 1.0}, "below 1"),
-            ({"batch": 0}, "at least 1"),
+            ({"batch": 0}, "whole number, 1 to"),
             ({"rounds": 2.5}, "whole number"),
             ({"present": 21}, "at most"),
             ({"clip": -1.0}, "above 0"),
@@ -298,12 +378,55 @@ class TestOnDigits:
         fill(module, result.model)
         assert task.evaluate(result.model)["accuracy"] == result.accuracy
         assert layer.weight.detach().numpy().ravel().tolist() == result.model[:640].tolist()
-        with pytest.raises(BadInput, match="650 parameters"):
+        with pytest.raises(BadInput, match="650 parameters to train"):
             fill(module, np.zeros(3))
 
     def test_a_module_that_the_images_do_not_fit_is_one_sentence(self) -> None:
         with pytest.raises(BadInput, match=r"does not take images of shape \(1, 8, 8\)"):
             Workers(Run(rule=MeanwO(f=2), **DIGITS), module=torch.nn.Linear(9, 10))
+
+    @pytest.mark.parametrize("name", ["frozen", "dropout", "in place", "looks"])
+    def test_modules_of_every_kind_resume_to_the_same_bits(self, name: str, tmp_path: Path) -> None:
+        torch.manual_seed(3)
+        first, last = torch.nn.Linear(64, 16), torch.nn.Linear(16, 10)
+        middle: dict[str, torch.nn.Module] = {
+            "frozen": torch.nn.Tanh(),
+            "dropout": torch.nn.Dropout(0.3),
+            "in place": torch.nn.Dropout(0.3, inplace=True),
+            "looks": Looks(),
+        }
+        first.requires_grad_(name != "frozen")
+        module = torch.nn.Sequential(torch.nn.Flatten(), first, middle[name], last)
+        run = Run(rule=Mean2P(f=2), **DIGITS)
+        whole = train(run, tmp_path / "whole", task=Workers(run, module=module))
+
+        def stop(line: dict[str, Any]) -> None:
+            if line["round"] == 5:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train(run, tmp_path / "cut", task=Workers(run, module=module), on_round=stop)
+        again = train(run, tmp_path / "cut", task=Workers(run, module=module))
+        np.testing.assert_array_equal(again.model, whole.model)
+
+    @pytest.mark.parametrize("name", ["counts", "double", "pair", "each"])
+    def test_modules_that_cannot_be_trained_are_one_sentence(self, name: str) -> None:
+        plain = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+        module: torch.nn.Module = {
+            "counts": torch.nn.Sequential(plain, Counts()),
+            "double": torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)).double(),
+            "pair": Pair(plain),
+            "each": plain,
+        }[name]
+        loss = torch.nn.CrossEntropyLoss(reduction="none") if name == "each" else None
+        with pytest.raises(BadInput) as caught:
+            Workers(Run(rule=MeanwO(f=2), **DIGITS), module=module, loss=loss)
+        assert "\n" not in str(caught.value)
+
+    def test_a_task_can_be_trained_twice(self) -> None:
+        run = Run(rule=MeanwO(f=2), **DIGITS)
+        task = Workers(run)
+        np.testing.assert_array_equal(train(run, task=task).model, train(run, task=task).model)
 
     def test_local_steps_train_faster_a_round(self) -> None:
         slow = train(Run(rule=MeanwO(f=2), **DIGITS))
@@ -327,6 +450,38 @@ class TestOnDigits:
                 train(Run(rule=Average(), **words))
         with pytest.raises(BadInput, match="16 x 16"):
             train(Run(rule=Average(), model="cnn"))
+
+
+class Looks(torch.nn.Module):
+    """Does what its numbers say."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.sum().item() > 0 else x
+
+
+class Counts(torch.nn.Module):
+    """Changes a buffer."""
+
+    seen: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen += 1
+        return x
+
+
+class Pair(torch.nn.Module):
+    """Answers with two things."""
+
+    def __init__(self, body: torch.nn.Module) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        return self.body(x), 1
 
 
 @value
@@ -437,6 +592,43 @@ class TestTheFolder:
         (tmp_path / "b/checkpoint.npz").replace(tmp_path / "a/checkpoint.npz")
         with pytest.raises(BadInput, match="of another model or momentum"):
             train(settings(), tmp_path / "a", task=quadratic())
+
+    @pytest.mark.parametrize(
+        "damage",
+        ["no record", "bytes", "cut metrics", "doubled line", "no model", "bad model", "nan model", "empty checkpoint"],
+    )
+    def test_a_damaged_folder_is_refused_in_one_sentence(self, tmp_path: Path, damage: str) -> None:
+        done = damage in ("cut metrics", "no model", "bad model")
+
+        def stop(line: dict[str, Any]) -> None:
+            if line["round"] == 9 and not done:
+                raise KeyboardInterrupt
+
+        try:
+            train(settings(), tmp_path, task=quadratic(), on_round=stop)
+        except KeyboardInterrupt:
+            assert not done
+        metrics = tmp_path / "metrics.jsonl"
+        lines = metrics.read_text().splitlines(keepends=True)
+        if damage == "no record":
+            (tmp_path / "record.json").unlink()
+        elif damage == "bytes":
+            (tmp_path / "record.json").write_bytes(b"\xff\xfe\x00")
+        elif damage == "cut metrics":
+            metrics.write_text("".join(lines[:4]))
+        elif damage == "doubled line":
+            metrics.write_text("".join([lines[0], *lines]))
+        elif damage == "no model":
+            (tmp_path / "model.npz").unlink()
+        elif damage == "bad model":
+            (tmp_path / "model.npz").write_bytes(b"")
+        elif damage == "nan model":
+            np.savez(tmp_path / "checkpoint.npz", model=np.full(2, np.nan), average=np.zeros(2), round=10)
+        else:
+            (tmp_path / "checkpoint.npz").write_bytes(b"")
+        with pytest.raises(BadInput) as caught:
+            train(settings(), tmp_path, task=quadratic())
+        assert "\n" not in str(caught.value)
 
     def test_two_processes_do_not_share_a_folder(self, tmp_path: Path) -> None:
         with Folder(tmp_path, settings()).held(), pytest.raises(BadInput, match="in use by another process"):

@@ -71,8 +71,8 @@ class MinSum(Attack):
 class Mimic(Attack):
     """All Byzantine workers copy one honest worker, so that the data seem less varied (Karimireddy et al. 2022).
 
-    `worker` is its place among the honest; None takes the one farthest along the direction in which the
-    honest rows vary most. A sneak that only hurts where workers' data differ.
+    `worker` is its place among the honest that are there, counted round; None takes the one farthest along the
+    direction in which the honest rows vary most. A sneak that only hurts where workers' data differ.
 
     >>> Mimic(worker=1)(View(honest=np.array([[1.0], [3.0]]), own=np.zeros((1, 1))))
     array([[3.]])
@@ -84,9 +84,8 @@ class Mimic(Attack):
     source = "Karimireddy et al. 2022"
 
     def __call__(self, seen: View) -> Rows:
-        if self.worker is not None and self.worker >= len(seen.honest):
-            raise BadInput(f"{self!r} was given {len(seen.honest)} honest workers; name one of them, from 0.")
-        return copies(seen.honest[self._chosen(seen.honest) if self.worker is None else self.worker], seen.own)
+        chosen = self._chosen(seen.honest) if self.worker is None else self.worker % len(seen.honest)
+        return copies(seen.honest[chosen], seen.own)
 
     def _chosen(self, honest: Rows) -> int:
         off = honest - honest.mean(axis=0)

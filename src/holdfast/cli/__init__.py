@@ -12,6 +12,8 @@ def main() -> None:
         import click
 
         from holdfast.cli.app import app
+    except KeyboardInterrupt:
+        sys.exit(130)
     except ImportError as error:
         sys.exit(_refusal(f"the command line needs {error.name}; pip install 'holdfast[cli]'"))
     from holdfast.errors import BadInput
@@ -23,7 +25,7 @@ def main() -> None:
         sys.exit(0)
     except click.ClickException as error:
         _give_up(f"{error.format_message()} See holdfast --help.")
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

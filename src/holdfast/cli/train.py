@@ -59,13 +59,15 @@ def train(
         typer.echo(f"{run.byzantine} workers lie, and {run.rule!r} tolerates {run.f}", err=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("starting", total=rounds)
+        task = bar.add_task("training", total=rounds, visible=False)
 
         def told(line: dict[str, Any]) -> None:
             if not bar.tasks[0].completed and line["round"]:
                 bar.console.print(f"going on from round {line['round']}")
             found = line.get("evaluation", {}).get("accuracy")
-            bar.update(task, completed=line["round"] + 1, description=f"accuracy {found:.3f}" if found else None)
+            bar.update(
+                task, visible=True, completed=line["round"] + 1, description=f"accuracy {found:.3f}" if found else None
+            )
 
         try:
             result = run_training(run, out, data=folder, on_round=told)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,7 +29,7 @@ def trained(
     """Each run's key and result, in the order in which they end.
 
     With a `folder` each run is kept in a folder of its own there, named by its key, and resumes.
-    A run that fails is an error that names it, after the others were given a chance to end.
+    A run that fails is an error that names it and ends the others.
     """
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes or cores(), mp_context=context, initializer=_alone)
@@ -39,10 +41,22 @@ def trained(
                 yield waiting[future], future.result()
             except BadInput as error:
                 raise BadInput(f"{waiting[future]}: {error}") from None
+            except BrokenProcessPool:
+                raise BadInput("a process was ended from outside, perhaps for lack of memory; run again.") from None
     finally:
+        for process in list((getattr(pool, "_processes", None) or {}).values()):
+            process.terminate()  # whoever stops early does not wait for the others
         pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _alone() -> None:
-    """The parent answers an interrupt."""
+    """The parent answers an interrupt; a child whose parent is gone goes too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()

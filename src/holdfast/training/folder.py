@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,9 +32,8 @@ class Folder:
         self.path, self.run, self.mark = path, run, mark
         if path.exists() and not path.is_dir():
             raise BadInput(f"{path} is a file; name a folder for the run.")
-        record = path / "record.json"
-        if record.exists() and (self.done or (path / "checkpoint.npz").exists()):
-            self._same(_read(record), json.loads(run.text()) | {"task": mark})
+        if self.done or (path / "checkpoint.npz").exists():
+            self._same(_read(path / "record.json"), json.loads(run.text()) | {"task": mark})
 
     def _same(self, theirs: dict[str, Any], mine: dict[str, Any]) -> None:
         other = [f"{key} = {theirs.get(key)!r}" for key in mine if theirs.get(key, OWN) != mine[key]]
@@ -58,19 +58,27 @@ class Folder:
         saved = self.path / "checkpoint.npz"
         state = State.load(saved, first) if saved.exists() else None
         reached = state.round if state else 0
-        lines = [line for line in self.lines() if line["round"] < reached]
-        if [line["round"] for line in lines] != list(range(reached)):
-            raise BadInput(f"{self.path} has lost lines of its metrics; delete it to start again.")
+        lines = self._first(reached)
         _write(self.path / "metrics.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
         return state
+
+    def whole(self) -> list[dict[str, Any]]:
+        """All rounds of a finished run."""
+        return self._first(self.run.rounds)
+
+    def _first(self, rounds: int) -> list[dict[str, Any]]:
+        lines = list(self.lines())[:rounds]
+        if [line.get("round") for line in lines] != list(range(rounds)):
+            raise BadInput(f"{self.path} has lost lines of its metrics; delete it to start again.")
+        return lines
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """The rounds that were written; a last line that was cut off is left out."""
         metrics = self.path / "metrics.jsonl"
-        for line in metrics.read_text().splitlines() if metrics.exists() else ():
+        for line in metrics.read_bytes().splitlines() if metrics.is_file() else ():
             try:
-                yield dict(json.loads(line), **{})
-            except (ValueError, TypeError):
+                yield {**json.loads(line)}
+            except (ValueError, TypeError, RecursionError):
                 return
 
     def add(self, lines: list[dict[str, Any]], state: State) -> None:
@@ -103,14 +111,14 @@ class Folder:
         try:
             with (self.path / "model.npz").open("rb") as file, np.load(file, allow_pickle=False) as models:
                 return models["last"], models["average"]
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
             raise BadInput(f"{self.path} has lost its model ({error}); delete it to start again.") from None
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads(path.read_text()))
-    except (ValueError, TypeError) as error:
+        return {**json.loads(path.read_bytes())}
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise BadInput(f"{path} is no record of a run ({error}); delete its folder to start again.") from None
 
 

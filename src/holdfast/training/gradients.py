@@ -40,11 +40,18 @@ class Gradients:
                     "use GroupNorm, or track_running_stats=False."
                 )
         self.module, self.loss = module, loss
-        self.names = [name for name, _ in module.named_parameters()]
+        trained = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+        if not trained:
+            raise BadInput("a module was given that has no parameters to train; set requires_grad on some.")
+        if strange := {str(p.dtype) for _, p in trained} - {"torch.float32"}:
+            raise BadInput(
+                f"a module of {', '.join(sorted(strange))} was given; training is in float32: call .float()."
+            )
+        self.names, self.trained = [name for name, _ in trained], [p for _, p in trained]
         self.ways = [self._pooled, self._mapped, self._looped]
         if not _poolable(module):
             self.ways.pop(0)
-        self.checked, self.apart = False, True
+        self.settled, self.apart = False, True
 
     @property
     def way(self) -> str:
@@ -52,80 +59,110 @@ class Gradients:
         return self.ways[0].__name__[1:]
 
     def __call__(self, x: Tensor, y: Tensor, out: Tensor) -> None:
+        if not self.settled:
+            self.settle(x, y)
+        self.ways[0](x, y, out)
+
+    def settle(self, x: Tensor, y: Tensor) -> None:
+        """Choose the way by trying it on some images; the draws of torch's generator are as if nothing had happened."""
+        buffers = [buffer.clone() for buffer in self.module.buffers()]
+        before = torch.get_rng_state()
         while len(self.ways) > 1:
             try:
-                if self.checked:
-                    return self.ways[0](x, y, out)
                 with strictly():
-                    self.ways[0](x, y, out)
-                    if self._agrees(x, y, out):
-                        self.checked = True
-                        return None
+                    if self._agrees(x, y):
+                        break
                 why = "it gives other gradients than a worker by itself"
             except Exception as error:  # torch says in many ways what it cannot do
-                why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+                why = _said(error)
             tried = self.way
             self.ways.pop(0)
             log.warning("gradients are %s, since %s is not possible for this module (%s)", self.way, tried, why)
-        return self._looped(x, y, out)
+        if self.way == "looped":
+            self._looped(x[:1], y[:1], torch.empty(1, self.size))
+        torch.set_rng_state(before)
+        if any(not torch.equal(was, now) for was, now in zip(buffers, self.module.buffers(), strict=True)):
+            raise BadInput("the module changes its buffers in training, which no rule sees; use one that does not.")
+        self.settled = True
 
-    def _agrees(self, x: Tensor, y: Tensor, out: Tensor) -> bool:
-        """Whether the first worker's row is what the module by itself gives; without dropout, whose draws differ."""
-        training = self.module.training
-        self.module.eval()
+    def _agrees(self, x: Tensor, y: Tensor) -> bool:
+        """Whether the first worker's row is what the module by itself gives: without dropout, and pooled also with."""
+        training, state = self.module.training, torch.get_rng_state()
+        got, alone, want = torch.empty(len(x), self.size), torch.empty(1, self.size), torch.empty(1, self.size)
+        got, alone, want = got.to(x.device), alone.to(x.device), want.to(x.device)
         try:
-            got, want = torch.empty_like(out), torch.empty_like(out[:1])
+            self.ways[0](x, y, got)  # as it will be
+            self.module.eval()
             self.ways[0](x, y, got)
             self._looped(x[:1], y[:1], want)
+            same = _close(got[:1], want)
         finally:
             self.module.train(training)
-        return torch.allclose(got[:1], want, rtol=1e-3, atol=1e-4 * float(want.abs().max()) + 1e-30, equal_nan=True)
+        if self.way == "pooled":
+            torch.set_rng_state(state)
+            self._pooled(x[:1], y[:1], alone)
+            torch.set_rng_state(state)
+            self._looped(x[:1], y[:1], want)
+            same = same and _close(alone, want)
+        return same
+
+    @property
+    def size(self) -> int:
+        """Numbers that are trained."""
+        return sum(p.numel() for p in self.trained)
 
     def _pooled(self, x: Tensor, y: Tensor, out: Tensor) -> None:
         w = len(y)
         uses: list[tuple[Layer, Tensor, Tensor]] = []
+        versions: list[tuple[tuple[Tensor, int], ...]] = []
 
         def note(layer: Layer, given: tuple[Tensor, ...], answer: Tensor) -> None:
             if not answer.requires_grad:
                 answer.requires_grad_()
             uses.append((layer, given[0].detach(), answer))
+            versions.append(((given[0], given[0]._version), (answer, answer._version)))
 
         layers = [layer for layer in self.module.modules() if isinstance(layer, Layer)]
         hooks = [layer.register_forward_hook(note) for layer in layers]
-        held = [p for p in self.module.parameters() if p.requires_grad]
+        held = self.trained
         try:
             for p in held:  # the pass stops at the layers' answers; their parameters come by worker
                 p.requires_grad_(False)
             total = self.loss(self.module(together(x)), y.flatten(0, 1)) * w
+            if any(seen._version != version for pair in versions for seen, version in pair):
+                raise RuntimeError("a layer's input or answer was changed in place")
             slopes = torch.autograd.grad(total, [answer for _, _, answer in uses])
         finally:
             for hook in hooks:
                 hook.remove()
             for p in held:
                 p.requires_grad_()
-        rows = dict(zip(map(id, self.module.parameters()), self._views(out), strict=True))
+        rows = dict(zip(map(id, self.trained), self._views(out), strict=True))
         fresh = set(rows)  # what nothing was added to yet
         for (layer, given, _), slope in zip(uses, slopes, strict=True):
             for owner, some, part in _by_worker(layer, given, slope, w):
+                if id(owner) not in rows:  # frozen
+                    continue
                 rows[id(owner)][some].copy_(part) if id(owner) in fresh else rows[id(owner)][some].add_(part)
             fresh -= {id(owner) for owner in layer.parameters()}
         for unused in fresh:
             rows[unused].zero_()
 
     def _mapped(self, x: Tensor, y: Tensor, out: Tensor) -> None:
-        fixed = {name: p.detach() for name, p in self.module.named_parameters()}
+        fixed = {name: p.detach() for name, p in zip(self.names, self.trained, strict=True)}
         grads = vmap(grad(self._at), in_dims=(None, 0, 0), randomness="different")(fixed, x, y)
         self._fill(grads, out)
 
     def _looped(self, x: Tensor, y: Tensor, out: Tensor) -> None:
         for i in range(len(x)):
             loss = self.loss(self.module(x[i]), y[i])
-            grads = torch.autograd.grad(loss, list(self.module.parameters()), allow_unused=True)
+            grads = torch.autograd.grad(loss, self.trained, allow_unused=True)
             flat = [g.reshape(-1) if g is not None else torch.zeros_like(p).reshape(-1) for g, p in self._with(grads)]
             torch.cat(flat, out=out[i])
 
     def descend(self, models: Tensor, x: Tensor, y: Tensor, lr: float) -> None:
         """One SGD step of every worker from its own model (workers, d), in place: what local steps are made of."""
+        before = torch.get_rng_state()
         if self.apart:
             split = dict(zip(self.names, self._views(models), strict=True))
             try:
@@ -136,7 +173,8 @@ class Gradients:
                 return
             except Exception as error:
                 self.apart = False
-                log.warning("local steps are looped, since mapped is not possible for this module (%s)", error)
+                torch.set_rng_state(before)
+                log.warning("local steps are looped, since mapped is not possible for this module (%s)", _said(error))
         out = torch.empty_like(models[:1])
         for i in range(len(models)):
             self.load(models[i])
@@ -146,23 +184,36 @@ class Gradients:
     def load(self, flat: Tensor) -> None:
         """Put a flat vector into the module's parameters."""
         with torch.no_grad():
-            for p, part in zip(self.module.parameters(), self._views(flat[None]), strict=True):
+            for p, part in zip(self.trained, self._views(flat[None]), strict=True):
                 p.copy_(part[0])
 
     def _at(self, parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         return self.loss(functional_call(self.module, parameters, (x,)), y)
 
     def _views(self, rows: Tensor) -> list[Tensor]:
-        sizes = [p.numel() for p in self.module.parameters()]
-        shapes = [p.shape for p in self.module.parameters()]
+        sizes = [p.numel() for p in self.trained]
+        shapes = [p.shape for p in self.trained]
         parts = torch.split(rows, sizes, dim=1)
         return [part.view(len(rows), *shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def _with(self, grads: Any) -> Any:
-        return zip(grads, self.module.parameters(), strict=True)
+        return zip(grads, self.trained, strict=True)
 
     def _fill(self, grads: dict[str, Tensor], out: Tensor) -> None:
         torch.cat([grads[name].flatten(1) for name in self.names], dim=1, out=out)
+
+
+def _close(got: Tensor, want: Tensor) -> bool:
+    """The same up to rounding, where they are finite at all."""
+    sound = torch.isfinite(want)
+    if not torch.equal(torch.isfinite(got), sound):
+        return False
+    got, want = got[sound], want[sound]
+    return not len(want) or torch.allclose(got, want, rtol=1e-3, atol=1e-4 * float(want.abs().max()) + 1e-30)
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
 
 @contextmanager

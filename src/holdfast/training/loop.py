@@ -50,7 +50,7 @@ def rashb(run: Run, task: Task, state: State | None = None) -> Iterator[Round]:
             state.round = t + 1
             yield Round(t, events=(*sent.events, f"skipped: {refusal}"))
             continue
-        events = (*sent.events, *_noted(decision), *state.move(run, decision.value, t))
+        events = (*sent.events, *_noted(sent, decision), *state.move(run, decision.value, t))
         yield Round(t, *_told(run, sent, decision), step=_norm(decision.value), events=events)
 
 
@@ -71,9 +71,11 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None) -> Iterato
         winner = run.rule.elect(both, _reports(run, sent, losses, t))
         decision = getattr(both, winner.name)
         honest = losses[sent.who < run.honest]
+        with np.errstate(invalid="ignore"):
+            margin = float((honest[:, 0] - honest[:, 1]).mean()) if len(honest) else 0.0
         events = (
             *sent.events,
-            *_noted(decision),
+            *_noted(sent, decision),
             *([f"no vote: {winner.why}"] if winner.why else []),
             *state.move(run, decision.value, t),
         )
@@ -83,7 +85,7 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None) -> Iterato
             step=_norm(decision.value),
             winner=winner.name,
             lead=_plain(winner.lead),
-            margin=_plain(float((honest[:, 0] - honest[:, 1]).mean())),
+            margin=_plain(margin),
             events=events,
         )
 
@@ -91,17 +93,24 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None) -> Iterato
 def _decided(rule: Any, rows: Any, model: np.ndarray, words: dict[str, Any]) -> Decision:
     """The rule's decision; how often a rule on single coordinates used whom is counted on every k-th of many."""
     every = len(model) // COLUMNS
-    if every > 1 and isinstance(rule, CoordinateRule) and isinstance(rows, np.ndarray) and np.isfinite(rows.sum()):
+    if every > 1 and isinstance(rule, CoordinateRule) and isinstance(rows, np.ndarray) and _sound(rows):
         seen = rule.decide(np.ascontiguousarray(rows[:, ::every]))
         return replace(seen, value=rule(rows, like=model))
     return cast(Decision, rule.decide(rows, like=model, **words))
+
+
+def _sound(rows: np.ndarray) -> bool:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(rows.sum()))
 
 
 def _reports(run: Run, sent: Sent, losses: np.ndarray, t: int) -> list[tuple[int, Any]]:
     """What the voters send, by their place in the round: the honest their losses, the liars what they like."""
     liars = np.flatnonzero(sent.who >= run.honest)
     honest = [(int(i), losses[i]) for i in np.flatnonzero(sent.who < run.honest)]
-    return [*honest, *run.voter(losses, liars, generator(run, VOTE, t))]
+    lies = run.voter(losses.copy(), liars, generator(run, VOTE, t))
+    mine = {int(i) for i in liars}  # nobody votes in another's name: the server knows who sends
+    return [*honest, *(lie for lie in (lies or ()) if isinstance(lie, tuple) and lie and lie[0] in mine)]
 
 
 def _told(run: Run, sent: Sent, decision: Decision) -> tuple[str, float | None]:
@@ -114,12 +123,13 @@ def _told(run: Run, sent: Sent, decision: Decision) -> tuple[str, float | None]:
     return "".join(letters), round(lied / total, 6) if total else None
 
 
-def _noted(decision: Decision) -> list[str]:
+def _noted(sent: Sent, decision: Decision) -> list[str]:
     """Who was dropped and why, and whether f had to be lowered."""
-    dropped = (
-        [f"dropped: {listing(decision.dropped)} ({next(iter(decision.dropped.values()))})"] if decision.dropped else []
-    )
-    return [*dropped, *([decision.note] if decision.note else [])]
+    whys = {
+        why: [int(sent.who[i]) for i, said in decision.dropped.items() if said == why]
+        for why in decision.dropped.values()
+    }
+    return [*(f"dropped: {listing(them)} ({why})" for why, them in whys.items()), *filter(None, [decision.note])]
 
 
 def _norm(value: np.ndarray) -> float:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from holdfast.attacks import View
+from holdfast.attacks.base import lengths
+from holdfast.errors import BadInput
 from holdfast.training.run import Run
 from holdfast.training.state import State
 from holdfast.training.task import Task
@@ -34,9 +36,14 @@ def gather(run: Run, task: Task, state: State, t: int) -> Sent:
     who = np.arange(run.workers)
     if run.present is not None:
         who = np.sort(generator(run, PRESENT, t).choice(run.workers, run.present, replace=False))
-    fresh, failed = task.updates(state.model, who, t)
+    fresh, failed = task.updates(state.model.copy(), who, t)
     events = [f"failed: {worker}: {why}" for worker, why in failed.items()]
-    rows, strange = (fresh, {}) if isinstance(fresh, np.ndarray) else _stacked(fresh, state.model)
+    if getattr(task, "reuses", False):  # rows of its own making, which may be written to
+        rows, strange = fresh, dict[int, str]()
+    elif len(fresh) != len(who):
+        raise BadInput(f"the task gave {len(fresh)} updates for {len(who)} workers; it gives one each, in order.")
+    else:
+        rows, strange = _stacked(fresh, state.model)
     events += [f"of no use: {who[place]}: {why}" for place, why in strange.items() if int(who[place]) not in failed]
     if failed:
         there = np.array([int(worker) not in failed for worker in who])
@@ -46,19 +53,24 @@ def gather(run: Run, task: Task, state: State, t: int) -> Sent:
     if h in (0, len(who)):
         return Sent(who, rows, tuple(events))
     lies = _lies(run, task, state, who, rows, t)
-    if isinstance(lies, np.ndarray) and lies.shape == rows[h:].shape:
-        rows[h:] = lies
+    if isinstance(lies, np.ndarray) and lies.shape == rows[h:].shape and lies.dtype.kind in "fiu":
+        with np.errstate(over="ignore"):
+            rows[h:] = lies
         return Sent(who, rows, tuple(events))
-    return Sent(who, [*rows[:h], *lies], tuple(events))
+    messages = list(lies) if isinstance(lies, (list, tuple, np.ndarray)) and np.ndim(lies) != 0 else []
+    if len(messages) > len(who) - h:
+        events.append(f"{len(messages) - len(who) + h} messages too many from the liars, not read")
+    messages = (messages + [None] * len(who))[: len(who) - h]
+    return Sent(who, [*rows[:h], *messages], tuple(events))
 
 
 def _lies(run: Run, task: Task, state: State, who: np.ndarray, rows: np.ndarray, t: int) -> Any:
     """What the liars send; honest rows that are not finite would spoil an attack, so it does not look at them."""
     with np.errstate(all="ignore"):
         lies = run.attack(_view(run, task, state, who, rows, t))
-        if isinstance(lies, np.ndarray) and not np.isfinite(lies.sum()):
+        if isinstance(lies, np.ndarray) and lies.dtype.kind == "f" and not np.isfinite(lies.sum()):
             h = int((who < run.honest).sum())
-            sound = np.isfinite(rows.sum(axis=1))
+            sound = np.isfinite(rows).all(axis=1)
             if not sound.all() and sound[:h].any():
                 whole = np.where(sound[:, None], rows, 0)  # of a liar's own row nothing is left
                 there = sound | (np.arange(len(who)) >= h)
@@ -73,8 +85,8 @@ def _view(run: Run, task: Task, state: State, who: np.ndarray, rows: np.ndarray,
         return task.losses([state.stepped(run, aggregate, t)], who[:h], t)[:, 0]
 
     return View(
-        honest=rows[:h],
-        own=rows[h:],
+        honest=_still(rows[:h]),
+        own=_still(rows[h:]),
         rule=run.rule,
         f=run.f,
         rng=generator(run, ATTACK, t),
@@ -83,7 +95,14 @@ def _view(run: Run, task: Task, state: State, who: np.ndarray, rows: np.ndarray,
     )
 
 
-def _stacked(fresh: list[Any], model: np.ndarray) -> tuple[np.ndarray, dict[int, str]]:
+def _still(array: np.ndarray) -> np.ndarray:
+    """The same, not to be written to: what others look at."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _stacked(fresh: Any, model: np.ndarray) -> tuple[np.ndarray, dict[int, str]]:
     """One array; a row that is no vector of the right length becomes nan, and it is said why."""
     rows = np.full((len(fresh), len(model)), np.nan, dtype=model.dtype)
     strange = {}
@@ -104,6 +123,6 @@ def _shortened(rows: np.ndarray, clip: float | None) -> np.ndarray:
     """Each row at most so long; gradients that are not finite stay as they are."""
     if clip is None:
         return rows
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
+        norms = lengths(rows)[:, None]
         return rows * np.where(norms > clip, clip / norms, 1.0).astype(rows.dtype)

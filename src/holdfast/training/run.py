@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
+
+import numpy as np
 
 from holdfast.attacks import NAMED, Attack, NoAttack
 from holdfast.attacks.voters import VOTERS, Voter, WorseLoss
@@ -37,6 +38,7 @@ COUNTS = {
     "threads": 1,
 }
 OPTIONAL = {"train": 1, "test": 1, "present": 1, "vote_batch": 1}
+MOST, HUGE = 2**31 - 1, 1e100
 NUMBERS = {"lr": True, "momentum": False, "weight_decay": False, "shrink": True}
 
 
@@ -113,8 +115,15 @@ class Run:
             given = getattr(self, name)
             if name in OPTIONAL and given is None:
                 continue
-            if not isinstance(given, int) or isinstance(given, bool) or given < least:
-                raise BadInput(f"Run was given {name} = {given!r}; it is a whole number, at least {least}.")
+            if isinstance(given, np.integer):
+                object.__setattr__(self, name, given := int(given))
+            if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= MOST:
+                raise BadInput(f"Run was given {name} = {given!r}; it is a whole number, {least} to {MOST}.")
+        for name in ("data", "model", "device"):
+            if not isinstance(given := getattr(self, name), str):
+                raise BadInput(f"Run was given {name} = {given!r}; it is a text.")
+        if not isinstance(self.standardise, bool):
+            raise BadInput(f"Run was given standardise = {self.standardise!r}; it is True or False.")
         for name, positive in NUMBERS.items():
             self._number(name, positive)
         if self.clip is not None:
@@ -125,7 +134,8 @@ class Run:
 
     def _number(self, name: str, positive: bool) -> None:
         given = getattr(self, name)
-        if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given):
+        given = given.item() if isinstance(given, np.number) else given
+        if isinstance(given, bool) or not isinstance(given, (int, float)) or not abs(given) < HUGE:
             raise BadInput(f"Run was given {name} = {given!r}; it is a finite number.")
         if given < 0 or (positive and given == 0):
             raise BadInput(f"Run was given {name} = {given!r}; it is {'above' if positive else 'at least'} 0.")

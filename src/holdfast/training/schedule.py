@@ -53,7 +53,10 @@ class Steps(Schedule):
     scale: float = 0.1
 
     def __call__(self, t: int, rounds: int) -> float:
-        return float(self.scale ** (t // self.every))
+        try:
+            return float(self.scale ** (t // self.every))
+        except OverflowError:
+            return math.inf
 
 
 @value

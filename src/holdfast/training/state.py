@@ -41,7 +41,10 @@ class State:
         """
         if self.momenta is None:
             return rows
-        sound = np.isfinite(rows.sum(axis=1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            sound = np.isfinite(rows.sum(axis=1))
+        if not sound.all():  # or so large that only their sum is not finite
+            sound = np.isfinite(rows).all(axis=1)
         if sound.all() and len(who) == run.workers:
             self.momenta *= run.momentum
             rows *= 1 - run.momentum
@@ -90,10 +93,14 @@ class State:
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
                 found = {name: held[name] for name in held.files}
+            if found["round"].dtype.kind != "i" or found["round"] < 1:
+                raise ValueError("its round is none")
             found["round"] = int(found["round"])
             state = State(**found)
+            if not np.isfinite(state.model).all():
+                raise ValueError("its model is not finite")
             if state._shapes() != first._shapes():
                 raise ValueError(f"it holds {state.model.shape} of {state.model.dtype}, of another model or momentum")
             return state
-        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             raise BadInput(f"{path} is no checkpoint of a training ({error}); delete it to start again.") from None

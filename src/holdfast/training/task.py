@@ -67,7 +67,7 @@ class Functions:
         for worker in map(int, who):
             try:
                 rows.append(self.update(worker, model.copy(), t))
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 rows.append(None)
                 failed[worker] = f"{type(error).__name__}: {error}"
         return rows, failed
@@ -80,8 +80,11 @@ class Functions:
     def _loss(self, worker: int, model: Vector, t: int) -> float:
         try:
             return float(self.loss(worker, model.copy(), t)) if self.loss else np.nan
-        except Exception:  # a voter that fails has no finite loss, and abstains
+        except (Exception, SystemExit):  # a voter that fails has no finite loss, and abstains
             return float("nan")
 
     def evaluate(self, model: Vector) -> dict[str, Any]:
-        return dict(self.evaluation(model)) if self.evaluation else {}
+        found = self.evaluation(model.copy()) if self.evaluation else {}
+        if not isinstance(found, Mapping):
+            raise BadInput(f"Functions was given an evaluation that answers {found!r}; it answers names with numbers.")
+        return dict(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import signal
 import threading
 import time
@@ -37,8 +38,9 @@ class Result:
 
     @property
     def accuracy(self) -> float:
-        """Of the last model, on everybody's test data."""
-        return float(self.final["accuracy"])
+        """Of the last model, on everybody's test data; nan if nobody measured it."""
+        found = self.final.get("accuracy")
+        return float("nan") if found is None else float(found)
 
     @property
     def final(self) -> Line:
@@ -84,7 +86,9 @@ def train(
     """
     kept = None if folder is None else Folder(Path(folder), run, OWN if task is None else fingerprint(task))
     if kept and kept.done:
-        return Result(run, list(kept.lines()), *kept.models())
+        return Result(run, kept.whole(), *kept.models())
+    if not isinstance(run, Run):
+        raise BadInput(f"train was given {run!r}; it takes a Run.")
     with threads(run.threads):
         task = task or _workers(run, data)
         if task.workers != run.workers:
@@ -151,6 +155,25 @@ def interruptible() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
+def plain(found: Any) -> Any:
+    """As JSON can say it: plain numbers, None for those that are not finite.
+
+    >>> plain({"loss": np.float32(0.5), "each": np.array([1.0, np.nan])})
+    {'loss': 0.5, 'each': [1.0, None]}
+    """
+    if isinstance(found, dict):
+        return {str(name): plain(value) for name, value in found.items()}
+    if hasattr(found, "tolist"):
+        found = found.tolist()
+    if isinstance(found, (list, tuple)):
+        return [plain(value) for value in found]
+    if isinstance(found, float):
+        return found if math.isfinite(found) else None
+    if found is None or isinstance(found, (bool, int, str)):
+        return found
+    raise BadInput(f"an evaluation gave {type(found).__name__}; it gives numbers, texts and lists of them.")
+
+
 def fingerprint(task: Task) -> str:
     """What tells a task from another that the same record could be run with: its kind, size and first model."""
     first = task.start()
@@ -163,9 +186,9 @@ def rounds(run: Run, task: Task, state: State) -> Iterator[Line]:
     for record in loop(run, task, state):
         line: Line = {**asdict(record), "events": list(record.events)}
         if state.round % run.every == 0 or state.round == run.rounds:
-            line["evaluation"] = task.evaluate(state.model)
+            line["evaluation"] = plain(task.evaluate(state.model.copy()))
             if state.round == run.rounds:
-                line["averaged"] = task.evaluate(state.average.astype(state.model.dtype))
+                line["averaged"] = plain(task.evaluate(state.average.astype(state.model.dtype)))
         yield line
 
 

@@ -34,6 +34,8 @@ class Workers:
     `fill(module, result.model)` puts a trained vector into it.
     """
 
+    reuses = True  # its rows are one array, written anew in every round
+
     def __init__(
         self,
         run: Run,
@@ -57,14 +59,23 @@ class Workers:
             self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.gradients = Gradients(self.module, loss or F.cross_entropy)
         self.loss = self.gradients.loss
+        self.first = torch.cat([p.detach().reshape(-1) for p in self.gradients.trained]).cpu().numpy().copy()
         self._takes(shape)
         self.rows: np.ndarray | None = None
 
     def _takes(self, shape: tuple[int, ...]) -> None:
-        """Refuse a module that these images do not fit."""
+        """Try module and loss once, on what the first round will see, so that every start chooses the same way."""
+        x, y = self.batch(np.arange(self.workers), self.run.batch, BATCH, 0, lie=True)
         try:
-            with torch.no_grad():
-                self.loss(self.module(together(self.images[None, :2])), self.labels[:2])
+            with drawing(self.run.seed, self.device):
+                answer = self.module(together(x))
+                if not isinstance(answer, Tensor) or answer.shape[0] != y.numel():
+                    raise TypeError("it answers with something else than a row of scores an image")
+                if self.loss(answer, y.flatten()).dim():
+                    raise TypeError("the loss is no mean over images but a number an image")
+                self.gradients.settle(x, y)
+        except BadInput:
+            raise
         except Exception as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise BadInput(f"the module or the loss does not take images of shape {shape} ({why}).") from None
@@ -75,8 +86,7 @@ class Workers:
         return torch.as_tensor(wrong, dtype=torch.long, device=self.device)
 
     def start(self) -> np.ndarray:
-        flat = [p.detach().reshape(-1) for p in self.module.parameters()]
-        return np.array(torch.cat(flat).cpu().numpy())
+        return self.first.copy()
 
     def _load(self, model: np.ndarray) -> None:
         self.gradients.load(torch.as_tensor(model, device=self.device))
@@ -101,7 +111,7 @@ class Workers:
             if self.device.type == "cpu"
             else torch.empty(self.rows.shape, device=self.device)
         )
-        with drawing(self.run.seed * 1_000_003 + t, self.device):
+        with drawing((self.run.seed * 1_000_003 + t) % 2**63, self.device):
             self.module.train()
             self._load(model)
             if self.run.steps == 1:
@@ -138,7 +148,11 @@ class Workers:
         """Each worker's mean loss."""
         if self.loss is F.cross_entropy:  # the usual one, without the cost of a map
             return F.cross_entropy(answers, y.flatten(), reduction="none").view(y.shape).mean(dim=1)
-        return vmap(self.loss)(answers.view(len(y), -1, *answers.shape[1:]), y)
+        apart = answers.view(len(y), -1, *answers.shape[1:])
+        try:
+            return vmap(self.loss)(apart, y)
+        except Exception:  # a loss that looks at its numbers cannot be mapped
+            return torch.stack([self.loss(*pair) for pair in zip(apart, y, strict=True)])
 
     def evaluate(self, model: np.ndarray) -> dict[str, Any]:
         """Accuracy on everybody's test images and worker by worker, loss, gradient norm over the honest."""
@@ -166,16 +180,16 @@ class Workers:
             return None
         x, y = self.batch(np.arange(self.run.honest), self.run.probe, PROBE, 0)
         total = self.loss(self.module(together(x)), y.flatten(0, 1))
-        slopes = torch.autograd.grad(total, list(self.module.parameters()), allow_unused=True)
+        slopes = torch.autograd.grad(total, self.gradients.trained, allow_unused=True)
         norm = float(torch.cat([g.reshape(-1).double() for g in slopes if g is not None]).norm())
         return norm if np.isfinite(norm) else None
 
 
 def fill(module: nn.Module, vector: np.ndarray) -> nn.Module:
     """Put a flat model, such as a result's, into a module of the same structure."""
-    wanted = sum(p.numel() for p in module.parameters())
+    wanted = sum(p.numel() for p in module.parameters() if p.requires_grad)
     if vector.shape != (wanted,):
-        raise BadInput(f"fill was given a vector of shape {vector.shape} for a module of {wanted} parameters.")
+        raise BadInput(f"fill was given a vector of shape {vector.shape} for a module of {wanted} parameters to train.")
     Gradients(module, F.cross_entropy).load(torch.as_tensor(vector))
     return module
 
