@@ -79,7 +79,7 @@ def rows(rounds: int, workers: int, batch: int) -> list[Row]:
     compare("gradients of all workers", "one pooled pass", gradients, one_pass, 1.5)
     compare("gradients of all workers", "a loop over workers", gradients, looped, 0.75)
     compare("MeanwO, Empire, bookkeeping", "gradients of all workers", lambda: next(rest), gradients, 0.5)
-    compare("a whole round", "gradients of all workers", lambda: next(loop), gradients, 1.5)
+    compare("a whole round", "gradients of all workers", lambda: next(loop), gradients, 2.0)
     compare("a vote", "one pooled pass", lambda: task.losses([state.model] * 2, who, 0), one_pass, 0.8)
     return out
 
