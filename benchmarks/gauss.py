@@ -37,7 +37,7 @@ PAPER = {  # rule -> (its name in the paper, its accuracy under Gauss at rate 0.
 
 
 def setting(rule: str, seed: int) -> Run:
-    """One cell: everything as the text says, votes on fresh batches of 3 images."""
+    """One cell: votes on fresh batches of 3 images, as in the text; CClip's τ as in the program."""
     return Run(
         rule=rule,
         attack=Gauss(),

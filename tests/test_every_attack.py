@@ -46,7 +46,9 @@ def test_no_attack_crashes_a_training_or_spoils_its_model(rule: Any) -> None:
             rule=rule, attack=attack, workers=N, byzantine=min(liars, N // 2), rounds=rounds, batch=4, momentum=0.5,
             model="linear", every=ROUNDS, probe=2, vote_batch=8,
         )  # fmt: skip
-        result = train(run, task=Workers(run, digits()))
+        task = Workers(run, digits())
+        result = train(run, task=task)
         assert np.isfinite(result.model).all(), attack
         assert len(result.lines) == rounds
-        assert not [event for _, event in result.events() if "failed" in event]
+        assert not [event for _, event in result.events() if "skipped: " in event and "finite" not in event], attack
+        assert not np.array_equal(result.model, task.start()), attack

@@ -151,7 +151,7 @@ class NaN(Attack):
 
 @value
 class Silent(Attack):
-    """Nothing at all, so that n shrinks."""
+    """Nothing at all; in a round of known workers silence counts as a message of no use."""
 
     kind = "siege"
     formula = "no message"

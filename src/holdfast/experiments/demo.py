@@ -24,7 +24,7 @@ SAID = {
     "LF": "labels are permuted",
     "SF": "updates times -1",
     "Gauss": "noise as long as the update",
-    "Omn": "turns the plain mean around",
+    "Omn": "minus many times the mean",
     "Empire": "-0.1 times the honest mean",
     "SV": "20 standard deviations off",
     "PGA": "searched against the very rule",

@@ -36,11 +36,12 @@ def trained(
     try:
         places = {key: folder / str(key) if folder else None for key in runs}
         waiting = {pool.submit(train, run, places[key], data=data): key for key, run in runs.items()}
-        for future in as_completed(waiting):
+        for future in as_completed(list(waiting)):
+            key = waiting.pop(future)
             try:
-                yield waiting[future], future.result()
+                yield key, future.result()
             except BadInput as error:
-                raise BadInput(f"{waiting[future]}: {error}") from None
+                raise BadInput(f"{key}: {error}") from None
             except BrokenProcessPool:
                 raise BadInput("a process was ended from outside, perhaps for lack of memory; run again.") from None
     finally:

@@ -32,10 +32,12 @@ class Folder:
         self.path, self.run, self.mark = path, run, mark
         if path.exists() and not path.is_dir():
             raise BadInput(f"{path} is a file; name a folder for the run.")
-        if self.done or (path / "checkpoint.npz").exists():
-            self._same(_read(path / "record.json"), json.loads(run.text()) | {"task": mark})
+        self._same()
 
-    def _same(self, theirs: dict[str, Any], mine: dict[str, Any]) -> None:
+    def _same(self) -> None:
+        if not self.done and not (self.path / "checkpoint.npz").exists():
+            return
+        theirs, mine = _read(self.path / "record.json"), json.loads(self.run.text()) | {"task": self.mark}
         other = [f"{key} = {theirs.get(key)!r}" for key in mine if theirs.get(key, OWN) != mine[key]]
         if other:
             raise BadInput(f"{self.path} holds another run, with {', '.join(other)}; choose another folder.")
@@ -50,6 +52,7 @@ class Folder:
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / "lock").open("w") as file:
             _lock(file, self.path)
+            self._same()  # somebody may have been here since we looked
             _write(self.path / "record.json", json.dumps({**json.loads(self.run.text()), "task": self.mark}, indent=1))
             yield
 

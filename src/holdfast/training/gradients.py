@@ -63,8 +63,8 @@ class Gradients:
             self.settle(x, y)
         self.ways[0](x, y, out)
 
-    def settle(self, x: Tensor, y: Tensor) -> None:
-        """Choose the way by trying it on some images; the draws of torch's generator are as if nothing had happened."""
+    def settle(self, x: Tensor, y: Tensor, local: bool = False) -> None:
+        """Choose the way by trying it on some images, that of `local` steps too; torch's generator is left alone."""
         buffers = [buffer.clone() for buffer in self.module.buffers()]
         before = torch.get_rng_state()
         while len(self.ways) > 1:
@@ -79,11 +79,29 @@ class Gradients:
             self.ways.pop(0)
             log.warning("gradients are %s, since %s is not possible for this module (%s)", self.way, tried, why)
         if self.way == "looped":
-            self._looped(x[:1], y[:1], torch.empty(1, self.size))
+            self._looped(x[:1], y[:1], torch.empty(1, self.size, device=x.device))
+        self.apart = self.way != "looped" and (not local or self._maps(x, y))
         torch.set_rng_state(before)
         if any(not torch.equal(was, now) for was, now in zip(buffers, self.module.buffers(), strict=True)):
             raise BadInput("the module changes its buffers in training, which no rule sees; use one that does not.")
         self.settled = True
+
+    def _maps(self, x: Tensor, y: Tensor) -> bool:
+        """Whether a mapped local step of the first worker is what the module by itself gives."""
+        here = torch.cat([p.detach().reshape(-1) for p in self.trained])
+        models, want, training = (
+            here.repeat(len(x), 1),
+            torch.empty(1, self.size, device=x.device),
+            self.module.training,
+        )
+        self.module.eval()
+        try:
+            self.descend(models, x, y, 1.0)
+            self._looped(x[:1], y[:1], want)
+        finally:
+            self.module.train(training)
+            self.load(here)
+        return self.apart and _close(here - models[:1], want)
 
     def _agrees(self, x: Tensor, y: Tensor) -> bool:
         """Whether the first worker's row is what the module by itself gives: without dropout, and pooled also with."""
@@ -104,6 +122,12 @@ class Gradients:
             torch.set_rng_state(state)
             self._looped(x[:1], y[:1], want)
             same = same and _close(alone, want)
+            torch.set_rng_state(state)
+            self._pooled(x, y, got)
+            torch.set_rng_state(state)
+            others = got.new_empty(got.shape)
+            self._pooled(torch.cat([x[:1], x[1:].flip(0)]), torch.cat([y[:1], y[1:].flip(0)]), others)
+            same = same and _close(got[:1], others[:1])  # nobody else's images matter
         return same
 
     @property

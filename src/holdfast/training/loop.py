@@ -5,6 +5,7 @@ Evaluation, logging, checkpoints and early stops stand outside.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -20,17 +21,23 @@ from holdfast.training.state import State
 from holdfast.training.task import Task
 from holdfast.twophase import needs
 
+log = logging.getLogger("holdfast")
 COLUMNS = 4096  # coordinates on which it is counted whom a rule used
 
 
 @dataclass(frozen=True)
 class Round:
-    """What happened in a round; worker by worker in `kept`: k kept, - left out, x dropped, . absent."""
+    """What happened in a round: a line of the metrics.
+
+    `kept` has a letter a worker: k kept, - left out, x dropped, . absent. `liars` is their share of the weights (of the
+    uses, for a rule on single coordinates), `norm` that of the aggregate. In two phases: the `winner`, by which `lead`
+    of Outer (votes, or a mean difference of losses), and `margin`, by how much Outer's loss is smaller for the honest.
+    """
 
     round: int
     kept: str = ""
     liars: float | None = None
-    step: float = 0.0
+    norm: float | None = None
     winner: str = ""
     lead: float | None = None
     margin: float | None = None
@@ -47,11 +54,10 @@ def rashb(run: Run, task: Task, state: State | None = None) -> Iterator[Round]:
             words = needs(run.rule, generator(run, RULE, t), state.last)
             decision = _decided(run.rule, sent.rows, state.model, words)
         except BadInput as refusal:
-            state.round = t + 1
-            yield Round(t, events=(*sent.events, f"skipped: {refusal}"))
+            yield _skipped(state, sent, t, refusal)
             continue
         events = (*sent.events, *_noted(sent, decision), *state.move(run, decision.value, t))
-        yield Round(t, *_told(run, sent, decision), step=_norm(decision.value), events=events)
+        yield Round(t, *_told(run, sent, decision), norm=_norm(decision.value), events=events)
 
 
 def two_phase_rashb(run: Run, task: Task, state: State | None = None) -> Iterator[Round]:
@@ -63,8 +69,7 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None) -> Iterato
         try:
             both = run.rule.propose(sent.rows, like=state.model, rng=generator(run, RULE, t), start=state.last)
         except BadInput as refusal:
-            state.round = t + 1
-            yield Round(t, events=(*sent.events, f"skipped: {refusal}"))
+            yield _skipped(state, sent, t, refusal)
             continue
         models = [state.stepped(run, one.value, t) for one in (both.inner, both.outer)]
         losses = task.losses(models, sent.who, t)
@@ -82,12 +87,20 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None) -> Iterato
         yield Round(
             t,
             *_told(run, sent, decision),
-            step=_norm(decision.value),
+            norm=_norm(decision.value),
             winner=winner.name,
             lead=_plain(winner.lead),
             margin=_plain(margin),
             events=events,
         )
+
+
+def _skipped(state: State, sent: Sent, t: int, refusal: BadInput) -> Round:
+    """A round without a step, which is told aloud once in a training."""
+    level = logging.INFO if state.skipped else logging.WARNING
+    log.log(level, "round %d is skipped: %s", t, refusal)
+    state.round, state.skipped = t + 1, True
+    return Round(t, events=(*sent.events, f"skipped: {refusal}"))
 
 
 def _decided(rule: Any, rows: Any, model: np.ndarray, words: dict[str, Any]) -> Decision:
@@ -108,9 +121,10 @@ def _reports(run: Run, sent: Sent, losses: np.ndarray, t: int) -> list[tuple[int
     """What the voters send, by their place in the round: the honest their losses, the liars what they like."""
     liars = np.flatnonzero(sent.who >= run.honest)
     honest = [(int(i), losses[i]) for i in np.flatnonzero(sent.who < run.honest)]
-    lies = run.voter(losses.copy(), liars, generator(run, VOTE, t))
-    mine = {int(i) for i in liars}  # nobody votes in another's name: the server knows who sends
-    return [*honest, *(lie for lie in (lies or ()) if isinstance(lie, tuple) and lie and lie[0] in mine)]
+    lies: Any = run.voter(losses.copy(), liars, generator(run, VOTE, t))
+    lies = [lie for lie in lies if isinstance(lie, (list, tuple)) and lie] if isinstance(lies, (list, tuple)) else []
+    mine = [int(i) for i in liars]  # nobody votes in another's name: the server knows who sends
+    return [*honest, *(lie for lie in lies if type(lie[0]) is int and lie[0] in mine)]
 
 
 def _told(run: Run, sent: Sent, decision: Decision) -> tuple[str, float | None]:
@@ -132,9 +146,9 @@ def _noted(sent: Sent, decision: Decision) -> list[str]:
     return [*(f"dropped: {listing(them)} ({why})" for why, them in whys.items()), *filter(None, [decision.note])]
 
 
-def _norm(value: np.ndarray) -> float:
+def _norm(value: np.ndarray) -> float | None:
     with np.errstate(over="ignore"):
-        return _plain(float(np.sqrt(np.square(value, dtype=np.float64).sum()))) or 0.0
+        return _plain(float(np.sqrt(np.square(value, dtype=np.float64).sum())))
 
 
 def _plain(number: float) -> float | None:

@@ -51,13 +51,16 @@ def gather(run: Run, task: Task, state: State, t: int) -> Sent:
     rows = state.remember(run, who, _shortened(rows, run.clip))
     h = int((who < run.honest).sum())
     if h in (0, len(who)):
+        if h == 0 and len(who):
+            events.append("nobody honest is present: the liars sent their own updates")
         return Sent(who, rows, tuple(events))
     lies = _lies(run, task, state, who, rows, t)
     if isinstance(lies, np.ndarray) and lies.shape == rows[h:].shape and lies.dtype.kind in "fiu":
         with np.errstate(over="ignore"):
             rows[h:] = lies
         return Sent(who, rows, tuple(events))
-    messages = list(lies) if isinstance(lies, (list, tuple, np.ndarray)) and np.ndim(lies) != 0 else []
+    many = isinstance(lies, (list, tuple)) or (isinstance(lies, np.ndarray) and lies.ndim > 0)
+    messages = list(lies) if many else []
     if len(messages) > len(who) - h:
         events.append(f"{len(messages) - len(who) + h} messages too many from the liars, not read")
     messages = (messages + [None] * len(who))[: len(who) - h]

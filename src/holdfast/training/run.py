@@ -53,11 +53,11 @@ class Run:
         the data set, how it is dealt, images a worker (None: all there are), per-pixel standardisation.
     rounds, batch, lr, schedule, momentum, weight_decay, clip
         m = momentum · m + (1 - momentum) · g at each worker, with g shortened to norm `clip`;
-        model -= lr · (R + weight_decay · model) at the server.
+        model -= lr · schedule(t) · (shrink · R + weight_decay · model) at the server.
     steps
-        local SGD steps a round. A worker sends (model - its model) / lr, with one step the gradient.
+        local SGD steps a round. A worker sends (model - its model) / rate, with one step the gradient.
     present
-        how many workers, drawn anew, take part in a round; None: all.
+        how many workers, drawn anew, take part in a round; None: all. Liars among themselves send honest updates.
     vote_batch
         images on which a worker compares both candidates; None: all its training data. A small batch loses
         elections: with the 3 of the paper's text, 14 liars of 35 win about 6 in 10 where the better candidate's lead is

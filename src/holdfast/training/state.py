@@ -19,7 +19,8 @@ from holdfast.training.task import Task
 class State:
     """The model, the mean of all models so far, each worker's momentum, the last aggregate, the next round.
 
-    All draws are functions of the record and the round, so no generator needs to be kept.
+    All draws are functions of the record and the round, so no generator needs to be kept. Whoever drives a loop
+    with a state of their own starts from a fresh one after an exception: it may be half a round ahead.
     """
 
     model: np.ndarray
@@ -27,6 +28,7 @@ class State:
     momenta: np.ndarray | None = None
     last: np.ndarray | None = None
     round: int = 0
+    skipped: bool = False
 
     @staticmethod
     def first(run: Run, task: Task) -> State:
@@ -79,7 +81,7 @@ class State:
 
     def save(self, path: Path) -> None:
         """To a file, at once: whoever is interrupted leaves the old one."""
-        held = {name: value for name, value in vars(self).items() if value is not None}
+        held = {name: value for name, value in vars(self).items() if value is not None and name != "skipped"}
         beside = path.with_suffix(".part")
         with beside.open("wb") as file:
             np.savez(file, **held)

@@ -63,7 +63,9 @@ class Result:
 
     def __repr__(self) -> str:
         told = f", accuracy {self.accuracy:.4f}" if "accuracy" in self.final else ""
-        return f"Result({self.run.rule!r} under {self.run.attack!r}: {len(self.lines)} rounds{told})"
+        skipped = sum(not line["kept"] for line in self.lines)
+        lost = f", {skipped} of them skipped" if skipped else ""
+        return f"Result({self.run.rule!r} under {self.run.attack!r}: {len(self.lines)} rounds{lost}{told})"
 
     def events(self) -> list[tuple[int, str]]:
         """(round, what happened) of all that was out of the ordinary."""
@@ -84,11 +86,13 @@ def train(
     `on_round` hears every line as it comes; a checkpoint is written every `save` seconds, and on an interrupt, which
     waits for the end of the round.
     """
+    if not isinstance(run, Run):
+        raise BadInput(f"train was given {run!r}; it takes a Run.")
+    if getattr(task, "run", run) != run:
+        raise BadInput("train was given a task that was built for another run; build it from the same one.")
     kept = None if folder is None else Folder(Path(folder), run, OWN if task is None else fingerprint(task))
     if kept and kept.done:
         return Result(run, kept.whole(), *kept.models())
-    if not isinstance(run, Run):
-        raise BadInput(f"train was given {run!r}; it takes a Run.")
     with threads(run.threads):
         task = task or _workers(run, data)
         if task.workers != run.workers:
@@ -175,9 +179,11 @@ def plain(found: Any) -> Any:
 
 
 def fingerprint(task: Task) -> str:
-    """What tells a task from another that the same record could be run with: its kind, size and first model."""
+    """What tells a task from another that the same record could be run with: its first model, and its own mark."""
     first = task.start()
-    return f"{type(task).__name__} from {first.size} numbers {hashlib.sha256(first.tobytes()).hexdigest()[:16]}"
+    found = hashlib.sha256(first.tobytes())
+    found.update(getattr(task, "mark", bytes)())
+    return f"{type(task).__name__} from {first.size} numbers {found.hexdigest()[:16]}"
 
 
 def rounds(run: Run, task: Task, state: State) -> Iterator[Line]:
@@ -196,7 +202,7 @@ def rounds(run: Run, task: Task, state: State) -> Iterator[Line]:
 def threads(wanted: int) -> Iterator[None]:
     """So many threads of torch and one of numpy's products, then as many as before.
 
-    Both wait actively after work for more, each on the other's time: a round of the paper's takes twice as long.
+    Idle threads of numpy and of torch spin for a while and slow each other: a round of the paper's takes twice as long.
     """
     try:
         import torch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,7 +74,7 @@ class Workers:
                     raise TypeError("it answers with something else than a row of scores an image")
                 if self.loss(answer, y.flatten()).dim():
                     raise TypeError("the loss is no mean over images but a number an image")
-                self.gradients.settle(x, y)
+                self.gradients.settle(x, y, local=self.run.steps > 1)
         except BadInput:
             raise
         except Exception as error:
@@ -84,6 +85,13 @@ class Workers:
         """The labels as Byzantine workers see them."""
         wrong = attack.labels(self.labels.cpu().numpy(), self.classes)
         return torch.as_tensor(wrong, dtype=torch.long, device=self.device)
+
+    def mark(self) -> bytes:
+        """What the first model does not tell: the images, their labels, the loss."""
+        found = hashlib.sha256(self.images.cpu().numpy().tobytes())
+        found.update(self.labels.cpu().numpy().tobytes())
+        found.update(getattr(self.loss, "__qualname__", type(self.loss).__name__).encode())
+        return found.digest()
 
     def start(self) -> np.ndarray:
         return self.first.copy()
@@ -125,7 +133,7 @@ class Workers:
 
     def _local(self, model: Tensor, who: np.ndarray, t: int, out: Tensor) -> None:
         """Several SGD steps of every worker; it sends (model - its model) / lr."""
-        rate = self.run.lr * self.run.schedule(t, self.run.rounds)
+        rate = self.run.lr * self.run.schedule(t, self.run.rounds) or self.run.lr  # the server takes no step then
         out.copy_(model.expand_as(out))
         for step in range(self.run.steps):
             x, y = self.batch(who, self.run.batch, BATCH, t * self.run.steps + step, lie=True)
