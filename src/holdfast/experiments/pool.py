@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -51,8 +52,9 @@ def trained(
 
 
 def _alone() -> None:
-    """The parent answers an interrupt; a child whose parent is gone goes too."""
+    """The parent answers an interrupt; a child whose parent is gone goes too; what it would log is in the record."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.getLogger("holdfast").setLevel(logging.ERROR)
     parent = multiprocessing.parent_process()
 
     def follow() -> None:
