@@ -16,10 +16,9 @@ from pathlib import Path
 import numpy as np
 from common import progress
 
-from holdfast.attacks import Gauss
-from holdfast.data import Natural
 from holdfast.experiments.pool import trained
 from holdfast.training import Run
+from holdfast.training.presets import paper
 
 OUT = Path("results/training/gauss.json")
 PAPER = {  # rule -> (its name in the paper, its accuracy under Gauss at rate 0.4, uniform sampling)
@@ -37,24 +36,8 @@ PAPER = {  # rule -> (its name in the paper, its accuracy under Gauss at rate 0.
 
 
 def setting(rule: str, seed: int) -> Run:
-    """One cell: votes on fresh batches of 3 images, as in the text; CClip's τ as in the program."""
-    return Run(
-        rule=rule,
-        attack=Gauss(),
-        data="emnist",
-        split=Natural(),
-        train=750,
-        test=150,
-        workers=35,
-        byzantine=14,
-        rounds=1500,
-        batch=3,
-        vote_batch=3,
-        lr=0.1,
-        momentum=0.0,
-        every=500,
-        seed=seed,
-    )
+    """A cell of the preset of the text, with GM's floor and CClip's τ as in the program."""
+    return paper(PAPER[rule][0], "Gauss", 0.4, every=500, seed=seed).changed(rule=rule)
 
 
 def main() -> None:

@@ -61,9 +61,8 @@ def cells(attacks: str = "paper", seed: int = 0, rounds: int = BASE.rounds) -> d
     """(rule, attack) -> run, the slowest first so that the processes end together."""
     base = replace(BASE, seed=seed, rounds=rounds)
     runs = {(r, a): replace(base, rule=RULES[r], attack=lie) for a, (lie, _) in SETS[attacks].items() for r in RULES}
-    return dict(
-        sorted(runs.items(), key=lambda item: ("search" not in item[1].attack.formula, item[0][0][:5] != "Mean2"))
-    )
+    slow = {key: (isinstance(run.attack, PGA | Canvass), run.two_phase) for key, run in runs.items()}
+    return {key: runs[key] for key in sorted(runs, key=slow.__getitem__, reverse=True)}
 
 
 def page(results: dict[tuple[str, str], Result], attacks: str, rounds: int) -> dict[str, Any]:

@@ -62,9 +62,9 @@ class State:
         """The model after a step along the aggregate; the server decays the weights: nobody can lie about that."""
         rate = run.lr * run.schedule(t, run.rounds)
         with np.errstate(over="ignore", invalid="ignore"):
-            step = (
-                run.shrink * aggregate + run.weight_decay * self.model if run.weight_decay else run.shrink * aggregate
-            )
+            step = run.shrink * aggregate
+            if run.weight_decay:
+                step = step + run.weight_decay * self.model
             return (self.model - rate * step).astype(self.model.dtype, copy=False)
 
     def move(self, run: Run, aggregate: np.ndarray, t: int) -> list[str]:

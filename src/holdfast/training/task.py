@@ -75,16 +75,18 @@ class Functions:
     def losses(self, models: Sequence[Vector], who: np.ndarray, t: int) -> np.ndarray:
         if self.loss is None:
             raise BadInput("Functions was given no loss, by which workers vote; two phases need one.")
-        return np.array([[self._loss(int(worker), model, t) for model in models] for worker in who])
-
-    def _loss(self, worker: int, model: Vector, t: int) -> float:
-        try:
-            return float(self.loss(worker, model.copy(), t)) if self.loss else np.nan
-        except (Exception, SystemExit):  # a voter that fails has no finite loss, and abstains
-            return float("nan")
+        return np.array([[_felt(self.loss, int(worker), model.copy(), t) for model in models] for worker in who])
 
     def evaluate(self, model: Vector) -> dict[str, Any]:
         found = self.evaluation(model.copy()) if self.evaluation else {}
         if not isinstance(found, Mapping):
             raise BadInput(f"Functions was given an evaluation that answers {found!r}; it answers names with numbers.")
         return dict(found)
+
+
+def _felt(loss: Callable[[int, Vector, int], float], worker: int, model: Vector, t: int) -> float:
+    """A worker's loss; one that fails has none that is finite, and abstains."""
+    try:
+        return float(loss(worker, model, t))
+    except (Exception, SystemExit):
+        return float("nan")
