@@ -29,6 +29,8 @@ def mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
 def cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
     """The paper's network: two convolutions 5 x 5 with ReLU and max-pooling, one linear layer.
 
+    The ReLU comes after the pooling, with the same result at a quarter of its cost.
+
     >>> sum(p.numel() for p in cnn((1, 28, 28), 62).parameters())
     115646
     >>> sum(p.numel() for p in cnn((3, 32, 32), 10).parameters())
@@ -39,7 +41,7 @@ def cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
         raise BadInput(
             f"the cnn was given images of {shape[1]} x {shape[2]}; it needs 16 x 16 at least, mlp takes any."
         )
-    body = [nn.Conv2d(shape[0], 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2)]
+    body = [nn.Conv2d(shape[0], 32, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(32, 64, 5), nn.MaxPool2d(2), nn.ReLU()]
     return nn.Sequential(*body, nn.Flatten(), nn.Linear(64 * height * width, classes))
 
 

@@ -37,10 +37,10 @@ def paper(rule: str, attack: str = "none", rate: float = 0.4, text: bool = True,
 
     The text: 3, 7 or 14 of 35 workers lie, means of n - f, votes on a fresh batch of 3, τ = 0.215771 of the momentum.
     The program: 4, 7 or 14, sums of its own rules divided by n (`shrink`), votes on all training data with ties to
-    Outer, τ and GM's floor of updates that are multiplied by the learning rate. Both: learning rate 0.1, momentum 0 (as
-    the tables need), batch 3, 1,500 rounds, standardised pixels (of which the text says nothing). The text's "uniform"
-    classes fit the tables only as natural frequencies; PGA and the heterogeneous tables need a `split`, such as
-    "Dirichlet(alpha=0.1)".
+    Outer, τ and GM's floor of updates that are multiplied by the learning rate, steps of norm 1e5 not taken. Both:
+    learning rate 0.1, momentum 0 (as the tables need), batch 3, 1,500 rounds, standardised pixels (of which the text
+    says nothing). The text's "uniform" classes fit the tables only as natural frequencies; PGA and the heterogeneous
+    tables need a `split`, such as "Dirichlet(alpha=0.1)".
 
     >>> paper("Mean1P", "SV").attack, paper("Mean1P", "SV", text=False).shrink
     (ScaledVariance(), 0.6)
@@ -77,4 +77,4 @@ def _program(name: str, rule: Any, f: int) -> dict[str, Any]:
         rule = NormBoundedMean(tau=2.15771)  # 0.215771 of lr times the gradient
     if isinstance(rule, GeometricMedian):
         rule = GeometricMedian(iterations=1, floor=1e-4)  # 1e-5 of lr times the gradient
-    return {"rule": rule, "vote_batch": None, "shrink": (WORKERS - f) / WORKERS if name in OURS else 1.0}
+    return {"rule": rule, "vote_batch": None, "reject": 1e5, "shrink": (WORKERS - f) / WORKERS if name in OURS else 1.0}

@@ -37,7 +37,7 @@ COUNTS = {
     "probe": 0,
     "threads": 1,
 }
-OPTIONAL = {"train": 1, "test": 1, "present": 1, "vote_batch": 1}
+OPTIONAL = {"draw": 0, "train": 1, "test": 1, "present": 1, "vote_batch": 1}
 MOST, HUGE = 2**31 - 1, 1e100
 NUMBERS = {"lr": True, "momentum": False, "weight_decay": False, "shrink": True}
 
@@ -49,8 +49,9 @@ class Run:
     rule, attack, voter
         what the server does, what the Byzantine workers send and how they vote. The rule's f is the tolerance that it
         assumes; `byzantine` is how many lie in fact: the last ones.
-    data, split, train, test, standardise
-        the data set, how it is dealt, images a worker (None: all there are), per-pixel standardisation.
+    data, split, draw, train, test, standardise
+        the data set, how it is dealt and by which seed (None: the run's), images a worker (None: all there are),
+        per-pixel standardisation.
     rounds, batch, lr, schedule, momentum, weight_decay, clip
         m = momentum · m + (1 - momentum) · g at each worker, with g shortened to norm `clip`;
         model -= lr · schedule(t) · (shrink · R + weight_decay · model) at the server.
@@ -65,6 +66,8 @@ class Run:
     shrink
         a factor of every aggregate. The authors' program divides the sums of its own rules by n instead of n - f, so
         its factor is (n - f) / n; the text's is 1.
+    reject
+        a step of this length or longer is not taken; None: every finite one is. The program's is 1e5.
     every, probe
         rounds between evaluations, and training images a worker for the gradient norm.
     threads
@@ -80,6 +83,7 @@ class Run:
     voter: Any = field(default_factory=WorseLoss)
     data: str = "digits"
     split: Any = field(default_factory=Natural)
+    draw: int | None = None
     train: int | None = None
     test: int | None = None
     standardise: bool = True
@@ -97,6 +101,7 @@ class Run:
     steps: int = 1
     vote_batch: int | None = None
     shrink: float = 1.0
+    reject: float | None = None
     every: int = 10
     probe: int = 16
     seed: int = 0
@@ -126,8 +131,9 @@ class Run:
             raise BadInput(f"Run was given standardise = {self.standardise!r}; it is True or False.")
         for name, positive in NUMBERS.items():
             self._number(name, positive)
-        if self.clip is not None:
-            self._number("clip", True)
+        for name in ("clip", "reject"):
+            if getattr(self, name) is not None:
+                self._number(name, True)
         if self.momentum >= 1:
             raise BadInput(f"Run was given momentum = {self.momentum!r}; it is below 1.")
         self._possible()

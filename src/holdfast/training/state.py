@@ -59,18 +59,31 @@ class State:
         return rows
 
     def stepped(self, run: Run, aggregate: np.ndarray, t: int) -> np.ndarray:
-        """The model after a step along the aggregate; the server decays the weights: nobody can lie about that."""
+        """The model after a step along the aggregate, or as it is if the step is rejected."""
+        step = self._step(run, aggregate, t)
+        return self.model.copy() if step is None else self._after(step)
+
+    def _step(self, run: Run, aggregate: np.ndarray, t: int) -> np.ndarray | None:
+        """What is taken off the model; the server decays the weights: nobody can lie about that. None: rejected."""
         rate = run.lr * run.schedule(t, run.rounds)
         with np.errstate(over="ignore", invalid="ignore"):
             step = run.shrink * aggregate
             if run.weight_decay:
                 step = step + run.weight_decay * self.model
-            return (self.model - rate * step).astype(self.model.dtype, copy=False)
+            step = np.asarray(rate * step)
+            return step if run.reject is None or np.linalg.norm(step) < run.reject else None
+
+    def _after(self, step: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (self.model - step).astype(self.model.dtype, copy=False)
 
     def move(self, run: Run, aggregate: np.ndarray, t: int) -> list[str]:
         """Take the step and go on to the next round; a model that would not be finite stays where it is."""
-        model = self.stepped(run, aggregate, t)
         self.round = t + 1
+        step = self._step(run, aggregate, t)
+        if step is None:
+            return [f"skipped: a step of norm {run.reject:g} or more is rejected"]
+        model = self._after(step)
         if not np.isfinite(model).all():
             return ["skipped: the model would not be finite"]
         self.model, self.last = model, aggregate

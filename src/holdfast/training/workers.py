@@ -24,7 +24,7 @@ from holdfast.training.models import build
 from holdfast.training.run import Run
 from holdfast.training.task import Failures
 
-CHUNK = 4096  # images in one forward pass
+CHUNK = 2**16  # numbers in one forward pass: what its first layer answers stays in the cache
 
 
 class Workers:
@@ -46,7 +46,7 @@ class Workers:
     ) -> None:
         data = data if isinstance(data, Dataset) else load(run.data, data)
         self.run, self.workers, self.classes = run, run.workers, len(data.classes)
-        rng = np.random.default_rng([run.seed, 0])
+        rng = np.random.default_rng([run.seed if run.draw is None else run.draw, 0])
         self.shares = deal(data, run.split, run.workers, run.train, run.test, rng)
         self.device = _device(run.device)
         self.images, self.places = _images(data, self.shares, run.standardise, self.device)
@@ -63,6 +63,7 @@ class Workers:
         self.first = torch.cat([p.detach().reshape(-1) for p in self.gradients.trained]).cpu().numpy().copy()
         self._takes(shape)
         self.rows: np.ndarray | None = None
+        self.chunk = max(32, CHUNK // self.images[0].numel())
 
     def _takes(self, shape: tuple[int, ...]) -> None:
         """Try module and loss once, on what the first round will see, so that every start chooses the same way."""
@@ -148,7 +149,7 @@ class Workers:
         out = np.empty((len(who), len(models)))
         for k, model in enumerate(models):
             self._load(model)
-            answers = torch.cat([self.module(part) for part in torch.split(x, CHUNK)])
+            answers = torch.cat([self.module(part) for part in torch.split(x, self.chunk)])
             out[:, k] = self._felt(answers, y).cpu().numpy()
         return out
 
@@ -170,7 +171,9 @@ class Workers:
         self.module.eval()
         at = torch.as_tensor(np.concatenate(self.places.test), device=self.device)
         with torch.no_grad():
-            answers = torch.cat([self.module(together(self.images[part][None])) for part in torch.split(at, CHUNK)])
+            answers = torch.cat(
+                [self.module(together(self.images[part][None])) for part in torch.split(at, self.chunk)]
+            )
         right = (answers.argmax(dim=1) == self.labels[at]).double().cpu().numpy()
         by_worker = np.split(right, np.cumsum([len(test) for test in self.places.test])[:-1])
         with torch.no_grad():
