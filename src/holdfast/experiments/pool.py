@@ -1,4 +1,4 @@
-"""Runs in several processes, results as they come."""
+"""Runs in several processes, one run at a time in each; a process that dies takes only its own run with it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,36 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
+from collections import deque
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.errors import BadInput
+from holdfast.experiments.store import summarise
 from holdfast.training import Result, Run, train
+from holdfast.training.folder import InUse, Unwritable
 
 Key = TypeVar("Key")
+TOLD = 0.5  # seconds between two messages of a run
+AGAIN = 1.0  # seconds until a run that another process has is looked at again
+
+
+@dataclass(frozen=True)
+class News:
+    """Of one run: it `began`, is at a `round`, is `done`, `failed` (and why), is `busy` in another process, its
+    folder is `unwritable`, or it was `there` already."""
+
+    key: Any
+    what: str
+    round: int = 0
+    accuracy: float | None = None
+    why: str = ""
+    result: Result | None = None
 
 
 def cores() -> int:
@@ -25,30 +45,134 @@ def cores() -> int:
 
 
 def trained(
-    runs: Mapping[Key, Run], processes: int | None = None, data: Path | None = None, folder: Path | None = None
+    runs: Mapping[Key, Run], processes: int | None = None, data: Path | None = None
 ) -> Iterator[tuple[Key, Result]]:
-    """Each run's key and result, in the order in which they end.
+    """Each run's key and result, in the order in which they end. A run that fails is an error that names it."""
+    for news in carried_out({name: (run, None) for name, run in runs.items()}, processes, data):
+        if news.what == "failed":
+            raise BadInput(f"{news.key}: {news.why}")
+        if news.result is not None:
+            yield news.key, news.result
 
-    With a `folder` each run is kept in a folder of its own there, named by its key, and resumes.
-    A run that fails is an error that names it and ends the others.
+
+def carried_out(
+    jobs: Mapping[Any, tuple[Run, Path | None]], processes: int | None = None, data: Path | None = None
+) -> Iterator[News]:
+    """Run every job in its folder, or in none and with its result in the news; news as they come.
+
+    Whoever stops listening ends the processes; runs in folders go on from there another time.
     """
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes or cores(), mp_context=context, initializer=_alone)
+    waiting, later = deque(jobs), dict[Any, float]()
+    idle = [_Hand(data) for _ in range(min(processes or cores(), len(jobs)))]
+    busy: list[_Hand] = []
     try:
-        places = {key: folder / str(key) if folder else None for key in runs}
-        waiting = {pool.submit(train, run, places[key], data=data): key for key, run in runs.items()}
-        for future in as_completed(list(waiting)):
-            key = waiting.pop(future)
-            try:
-                yield key, future.result()
-            except BadInput as error:
-                raise BadInput(f"{key}: {error}") from None
-            except BrokenProcessPool:
-                raise BadInput("a process was ended from outside, perhaps for lack of memory; run again.") from None
+        while waiting or later or busy:
+            for name in [name for name, at in later.items() if at <= time.monotonic()]:
+                waiting.append(name)
+                del later[name]
+            while waiting and idle:
+                hand = idle.pop()
+                busy.append(hand)
+                hand.take(name := waiting.popleft(), jobs[name])
+                yield News(name, "began")
+            for hand in _ready(busy):
+                news = hand.news()
+                if news.what != "round":
+                    busy.remove(hand)
+                    idle.append(hand)
+                if news.what == "busy":
+                    later[news.key] = time.monotonic() + AGAIN
+                yield news
     finally:
-        for process in list((getattr(pool, "_processes", None) or {}).values()):
-            process.terminate()  # whoever stops early does not wait for the others
-        pool.shutdown(wait=False, cancel_futures=True)
+        for hand in [*idle, *busy]:
+            hand.end()
+
+
+class _Hand:
+    """A process that works on one run at a time; if it dies, the next run gets a new one."""
+
+    def __init__(self, data: Path | None) -> None:
+        self.data = data
+        self.key: Any = None
+        self.process: Any = None
+        self.pipe: Connection | None = None
+
+    def take(self, key: Any, job: tuple[Run, Path | None]) -> None:
+        """Begin with a run."""
+        self.key = key
+        if self.process is None or not self.process.is_alive():
+            context = multiprocessing.get_context("spawn")
+            self.pipe, theirs = context.Pipe()
+            self.process = context.Process(target=_serve, args=(theirs, self.data), daemon=True)
+            self.process.start()
+            theirs.close()
+        with suppress(OSError):  # of one that died just now there will be news
+            assert self.pipe is not None
+            self.pipe.send(job)
+
+    def news(self) -> News:
+        """What there is to tell; waits for it."""
+        try:
+            assert self.pipe is not None
+            return News(self.key, **self.pipe.recv())
+        except (EOFError, OSError):
+            self.process.join()
+            code, self.process = self.process.exitcode, None
+            ended = f"was ended by signal {-code}, perhaps for lack of memory" if code < 0 else f"ended with {code}"
+            return News(self.key, "failed", why=f"its process {ended}; nothing that it saved is lost.")
+
+    def end(self) -> None:
+        """Do not wait for the run."""
+        if self.process is not None:
+            self.process.terminate()
+            self.process.join()
+
+
+def _ready(hands: list[_Hand]) -> list[_Hand]:
+    """Those that have something to tell; waits for one, but not for long."""
+    told = wait([hand.pipe for hand in hands if hand.pipe is not None], timeout=AGAIN)
+    return [hand for hand in hands if hand.pipe in told]
+
+
+def _serve(pipe: Connection, data: Path | None) -> None:
+    """What a process does: runs, as long as it is given any."""
+    _alone()
+    while True:
+        try:
+            run, place = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(_one(run, place, data, pipe))
+
+
+def _one(run: Run, place: Path | None, data: Path | None, pipe: Connection) -> dict[str, Any]:
+    last = time.monotonic()
+
+    def tell(line: dict[str, Any]) -> None:
+        nonlocal last
+        found = line.get("evaluation", {}).get("accuracy")
+        if found is not None or time.monotonic() - last > TOLD:
+            last = time.monotonic()
+            pipe.send({"what": "round", "round": line["round"] + 1, "accuracy": found})
+
+    try:
+        result = train(run, place, data=data, on_round=tell)
+        if place is not None:
+            summarise(place, run)
+    except InUse as error:
+        return {"what": "busy", "why": str(error)}
+    except Unwritable as error:
+        return {"what": "unwritable", "why": str(error)}
+    except BadInput as error:
+        return {"what": "failed", "why": str(error)}
+    except Exception as error:  # whatever a run does, the others go on
+        return {"what": "failed", "why": f"{type(error).__name__}: {error}"}
+    return {
+        "what": "done",
+        "round": run.rounds,
+        "accuracy": result.final.get("accuracy"),
+        "result": None if place else result,
+    }
 
 
 def _alone() -> None:

@@ -19,7 +19,16 @@ from holdfast.errors import BadInput
 from holdfast.training.run import Run
 from holdfast.training.state import State
 
+FORMAT = 1  # of a folder; what an older holdfast wrote has another, or none
 OWN = "the record's own"  # task: torch workers on the record's data set
+
+
+class Unwritable(BadInput):
+    """The disk is full, read-only or broken."""
+
+
+class InUse(BadInput):
+    """Another process has the folder."""
 
 
 class Folder:
@@ -37,10 +46,13 @@ class Folder:
     def _same(self) -> None:
         if not self.done and not (self.path / "checkpoint.npz").exists():
             return
-        theirs, mine = _read(self.path / "record.json"), json.loads(self.run.text()) | {"task": self.mark}
+        theirs, mine = _read(self.path), self._record()
         other = [f"{key} = {theirs.get(key)!r}" for key in mine if theirs.get(key, OWN) != mine[key]]
         if other:
             raise BadInput(f"{self.path} holds another run, with {', '.join(other)}; choose another folder.")
+
+    def _record(self) -> dict[str, Any]:
+        return {**self.run.record(), "task": self.mark, "format": FORMAT}
 
     @property
     def done(self) -> bool:
@@ -53,7 +65,7 @@ class Folder:
         with (self.path / "lock").open("w") as file:
             _lock(file, self.path)
             self._same()  # somebody may have been here since we looked
-            _write(self.path / "record.json", json.dumps({**json.loads(self.run.text()), "task": self.mark}, indent=1))
+            write_text(self.path / "record.json", json.dumps(self._record(), indent=1))
             yield
 
     def state(self, first: State) -> State | None:
@@ -62,7 +74,7 @@ class Folder:
         state = State.load(saved, first) if saved.exists() else None
         reached = state.round if state else 0
         lines = self._first(reached)
-        _write(self.path / "metrics.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
+        write_text(self.path / "metrics.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
         return state
 
     def whole(self) -> list[dict[str, Any]]:
@@ -97,7 +109,7 @@ class Folder:
         with (self.path / "model.part").open("wb") as file:
             np.savez(file, last=state.model, average=state.average)
         os.replace(self.path / "model.part", self.path / "model.npz")
-        _write(self.path / "done", "")
+        write_text(self.path / "done", "")
         (self.path / "checkpoint.npz").unlink(missing_ok=True)
 
     def spent(self, seconds: float) -> None:
@@ -107,7 +119,7 @@ class Folder:
             before = float(json.loads(timing.read_text())["seconds"])
         except (OSError, ValueError, KeyError, TypeError):
             before = 0.0
-        _write(timing, json.dumps({"seconds": round(before + seconds, 3)}) + "\n")
+        write_text(timing, json.dumps({"seconds": round(before + seconds, 3)}) + "\n")
 
     def models(self) -> tuple[np.ndarray, np.ndarray]:
         """The last and the averaged model of a finished run."""
@@ -118,17 +130,47 @@ class Folder:
             raise BadInput(f"{self.path} has lost its model ({error}); delete it to start again.") from None
 
 
+def read_record(path: Path) -> Run:
+    """The run whose folder this is."""
+    found = _read(path)
+    try:
+        return Run.read(json.dumps({name: value for name, value in found.items() if name not in ("task", "format")}))
+    except BadInput as error:
+        raise BadInput(f"{path} holds a record that is none: {error}") from None
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return {**json.loads(path.read_bytes())}
+        found = {**json.loads((path / "record.json").read_bytes())}
     except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise BadInput(f"{path} is no record of a run ({error}); delete its folder to start again.") from None
+        raise BadInput(
+            f"{path}/record.json is no record of a run ({error}); delete its folder to start again."
+        ) from None
+    if found.get("format") != FORMAT:
+        raise BadInput(
+            f"{path} is of format {found.get('format', 0)} and this holdfast writes {FORMAT}; "
+            "use the version that wrote it, or another folder."
+        )
+    return found
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """To a file, whole or not at all."""
     beside = path.with_name(path.name + ".part")
     beside.write_text(text)
     os.replace(beside, path)
+
+
+def in_use(path: Path) -> bool:
+    """Whether a process is at work in a run's folder."""
+    try:
+        with (path / "lock").open() as file:
+            _lock(file, path)
+    except InUse:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _lock(file: Any, path: Path) -> None:
@@ -139,4 +181,4 @@ def _lock(file: Any, path: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise BadInput(f"{path} is in use by another process; wait for it, or choose another folder.") from None
+        raise InUse(f"{path} is in use by another process; wait for it, or choose another folder.") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import math
 import signal
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import BadInput
-from holdfast.training.folder import OWN, Folder
+from holdfast.training.folder import OWN, Folder, Unwritable
 from holdfast.training.loop import rashb, two_phase_rashb
 from holdfast.training.run import Run
 from holdfast.training.state import State
@@ -25,6 +26,7 @@ from holdfast.training.task import Task
 Line = dict[str, Any]
 Listener = Callable[[Line], None]
 SAVE = 5.0  # seconds between checkpoints
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG)  # what disks say
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +99,16 @@ def train(
         task = task or _workers(run, data)
         if task.workers != run.workers:
             raise BadInput(f"train was given {run.workers} workers by its run and {task.workers} by its task; agree.")
-        with kept.held() if kept else nullcontext():
-            return _trained(run, kept, task, on_round, save)
+        try:
+            with kept.held() if kept else nullcontext():
+                return _trained(run, kept, task, on_round, save)
+        except OSError as error:
+            if kept is None or error.errno not in DISK:
+                raise
+            raise Unwritable(
+                f"{kept.path} cannot be written ({error.strerror}); make room or name another folder, "
+                "then the same command goes on from what was saved."
+            ) from None
 
 
 def _trained(run: Run, kept: Folder | None, task: Task, on_round: Listener | None, save: float) -> Result:

@@ -1,0 +1,143 @@
+"""A sweep: rules x attacks x rates x splits x seeds as runs in a store. Running it again goes on where it was."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import BadInput
+from holdfast.experiments.pool import News, carried_out
+from holdfast.experiments.store import Store, key
+from holdfast.spec import unknown
+from holdfast.training import Run
+from holdfast.training.folder import write_text
+
+Runs = dict[str, Run]
+PLURAL = {"rules": "rule", "attacks": "attack", "rates": "rate", "splits": "split", "seeds": "seed"}
+KNOWN = {one.name for one in fields(Run)} | {"rate"}
+
+
+def read(path: Path | str) -> Runs:
+    """The runs of a sweep file, by key."""
+    try:
+        given = tomllib.loads(Path(path).read_text())
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read ({error.strerror}); name a sweep file.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} is no TOML ({error}); see holdfast sweep --help for an example.") from None
+    try:
+        return runs(given)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
+
+
+def runs(grid: Mapping[str, Any]) -> Runs:
+    """All combinations of what is given as a list; every field of a Run may be one, or a single value for all.
+
+    `rules`, `attacks`, `rates`, `splits` and `seeds` may be written so; `seeds = 3` is 0, 1, 2. A rate is a share of
+    the workers, rounded down: so many lie, and {f} in a rule is their number.
+
+    >>> len(runs({"rules": ["Average()", "CWTM(f={f})"], "attacks": ["SignFlip()"], "rates": [0.2, 0.4], "seeds": 3}))
+    12
+    """
+    axes = {}
+    for name, given in grid.items():
+        field = PLURAL.get(name, name)
+        if field not in KNOWN:
+            raise BadInput(unknown(str(name), sorted(KNOWN | set(PLURAL)), "key of a sweep"))
+        if field in axes:
+            raise BadInput(f"a sweep was given {field!r} twice, as {name!r} too; say it once.")
+        axes[field] = list(range(given)) if name == "seeds" and type(given) is int else _listed(given)
+        if not axes[field]:
+            raise BadInput(f"a sweep was given no {name}; name at least one.")
+    if "rule" not in axes:
+        raise BadInput("a sweep was given no rules; name at least one, such as rules = ['MeanwO(f={f})'].")
+    if {"rate", "byzantine"} <= set(axes):
+        raise BadInput("a sweep was given both rates and byzantine; say one of them.")
+    found = [_run(dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
+    return {key(run): run for run in found}
+
+
+def _run(words: dict[str, Any]) -> Run:
+    workers = words.get("workers", Run.workers)
+    if (rate := words.pop("rate", None)) is not None:
+        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < 0.5:
+            raise BadInput(f"a sweep was given rate = {rate!r}; it is a share of the workers, from 0 to below 0.5.")
+        words["byzantine"] = int(rate * workers + 1e-9) if type(workers) is int else 0
+    if isinstance(words["rule"], str):
+        words["rule"] = words["rule"].replace("{f}", str(words.get("byzantine", 0)))
+    return Run(**words)
+
+
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, (list, tuple)) else [given]
+
+
+def only(found: Runs, conditions: list[str]) -> Runs:
+    """The runs that meet all conditions such as 'rule=Mean*', 'seed=0', 'attack!=NoAttack()'."""
+    tests = [condition(text) for text in conditions]
+    return {name: run for name, run in found.items() if all(test(run) for test in tests)}
+
+
+def condition(text: str) -> Callable[[Run], bool]:
+    """A test of a run's record: field=pattern or field!=pattern; * and ? stand for any letters.
+
+    >>> condition("rule=Mean*")(Run(rule="MeanwO(f=2)"))
+    True
+    """
+    name, found, pattern = text.partition("=")
+    other = name.endswith("!")
+    name = name.removesuffix("!").strip()
+    if not found or name not in KNOWN - {"rate"}:
+        names = ", ".join(sorted(KNOWN - {"rate"}))
+        raise BadInput(f"a condition was given as {text!r}; write field=pattern, with a field of {names}.")
+    pattern = pattern.strip().replace("[", "[[]")
+    return lambda run: fnmatchcase(str(run.record()[name]), pattern) != other
+
+
+def sweep(
+    runs: Runs,
+    store: Store,
+    jobs: int | None = None,
+    data: Path | None = None,
+    retry_failed: bool = False,
+    carry: Callable[..., Iterator[News]] = carried_out,
+) -> Iterator[News]:
+    """Carry out what the store does not have yet; news as they come, first of what is there already.
+
+    A run that fails leaves a note in its folder and is not tried again unless asked to.
+    """
+    _writable(store.path)
+    todo: dict[str, tuple[Run, Path]] = {}
+    for name, run in runs.items():
+        state, place = store.state(run), store.place(run)
+        if state == "done":
+            yield News(name, "there", round=run.rounds)
+        elif state == "failed" and not retry_failed:
+            yield News(name, "failed", why=(place / "failed").read_text())
+        else:
+            todo[name] = (run, place)
+    for news in carry(todo, jobs, data):
+        place = store.place(runs[news.key])
+        if news.what == "unwritable":
+            raise BadInput(news.why)
+        if news.what == "failed" and place.is_dir():
+            write_text(place / "failed", news.why)
+        elif news.what == "done":
+            (place / "failed").unlink(missing_ok=True)
+        yield news
+
+
+def _writable(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written ({error.strerror}); make room or name another store.") from None
