@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: help install test lint cover fuzz demo table gauss picture bench clean
+.PHONY: help install test lint cover fuzz demo table picture bench clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,10 +38,6 @@ demo: $(RUN)/holdfast  ## the main job: seven rules under seven attacks, a table
 table: install  ## the README's table of accuracies, from the main job
 	$(RUN)/holdfast demo demo && cp demo/accuracies.json results/training/demo.json
 	$(RUN)/holdfast demo demo/harder --attacks harder && cp demo/harder/accuracies.json results/training/harder.json
-	$(RUN)/python benchmarks/report.py
-
-gauss: install  ## the paper's rules under Gauss at rate 0.4, three seeds; hours, resumable; DATA=folder with EMNIST
-	$(RUN)/python benchmarks/gauss.py $(if $(DATA),--data $(DATA))
 	$(RUN)/python benchmarks/report.py
 
 picture: install  ## the picture of sneak and siege in the README

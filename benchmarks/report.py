@@ -70,17 +70,6 @@ def accuracies(name: str) -> str:
     return "\n".join([*out, "", about, ""])
 
 
-def gauss() -> str:
-    """The paper's rules under Gauss next to the printed numbers."""
-    told = json.loads((TRAINING / "gauss.json").read_text())
-    out = ["| rule | as written | measured, mean of seeds | each seed | paper |", "| --- | --- | ---: | --- | ---: |"]
-    for name, row in told.items():
-        each = ", ".join(f"{value:.3f}" for value in row["accuracies"])
-        printed = "" if row["paper"] is None else f"{row['paper']:.2f}"
-        out.append(f"| {name} | `{row['rule']}` | {row['mean']:.3f} | {each} | {printed} |")
-    return "\n".join([*out, ""])
-
-
 def put(text: str, name: str, section: str) -> str:
     """The text with a section between its marks."""
     before, begin, rest = text.partition(f"<!-- {name} -->\n")
@@ -98,7 +87,7 @@ def replaced(text: str) -> str:
 def trained(text: str) -> str:
     """docs/training.md with its sections put in."""
     cost = ["| what | against | measured |", "| --- | --- | --- |", *rounds(), ""]
-    return put(put(put(text, "gauss", gauss()), "rounds", "\n".join(cost)), "harder", accuracies("harder"))
+    return put(put(text, "rounds", "\n".join(cost)), "harder", accuracies("harder"))
 
 
 def searches() -> str:

@@ -43,6 +43,7 @@ from holdfast.attacks import (
     VOTERS,
     Attack,
     Canvass,
+    CodedPGA,
     Empire,
     Gauss,
     Inf,
@@ -103,6 +104,7 @@ EVERY: list[Attack] = [
     PGA(along="mean", spread=True),
     Canvass(),
     Canvass(along="std", spread=False),
+    CodedPGA(),
 ]
 FINITE = [a for a in EVERY if not isinstance(a, (Inf, NaN, Silent, Malformed)) and a != Spread(Silent())]
 SEARCHES = [a for a in FINITE if isinstance(a, (PGA, Canvass)) or "PGA" in repr(a)]
@@ -344,6 +346,7 @@ def test_the_seven_of_the_paper_as_written_and_as_run() -> None:
     assert program["SV"] == ScaledVariance(z=20 / 35, over="honest")
     assert seven(text=False, n=10)["SV"] == ScaledVariance(z=2.0, over="honest")
     assert program["Gauss"] == Gauss(length="deviation")
+    assert program["PGA"] == CodedPGA()
 
 
 def test_the_programs_variance_is_that_of_updates_divided_by_n() -> None:
@@ -539,7 +542,7 @@ def test_a_view_answers_as_the_server_does_when_rows_are_not_finite(rule: Any) -
 def whole(seen: View, attack: Attack, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     """The same search in full coordinates."""
     with monkeypatch.context() as patch:
-        patch.setattr(tailored._Small, "of", staticmethod(tailored._Small))
+        patch.setattr(tailored.Small, "of", staticmethod(tailored.Small))
         return np.asarray(attack(seen))
 
 
@@ -807,3 +810,21 @@ def test_votes_against_an_outer_majority_and_by_a_coin() -> None:
 def test_voters_without_liars_say_nothing(name: str) -> None:
     nobody = np.zeros(0, dtype=int)
     assert VOTERS[name]()(LOSSES, nobody, np.random.default_rng(0)) == []
+
+
+@pytest.mark.parametrize("rule", [MeanwO(3), Mean2P(3), Krum(3)])
+def test_the_programs_pga_is_filtered_at_its_first_step(rule: Any) -> None:
+    """Its γ starts thousands of honest spreads away: no later one does more."""
+    seen = scaled(view(h=7, b=3, d=500, rule=rule), 0.1)
+    sent = CodedPGA()(seen)
+    mean = seen.honest.mean(axis=0)
+    assert np.array_equal(sent[0], sent[1])
+    length = 10.0 if isinstance(rule, Krum) else 10.0 * np.sqrt(500)
+    assert np.linalg.norm(sent[0] - mean) == pytest.approx(length, rel=1e-5)
+
+
+def test_the_programs_pga_against_the_average_is_out_of_all_bounds() -> None:
+    seen = view(h=7, b=3, d=50, rule=Average())
+    assert np.linalg.norm(CodedPGA()(seen)[0]) > 1e20
+    seen = view(h=7, b=3, d=50, rule=CWTM(3))
+    assert 8.0 <= np.abs(CodedPGA()(seen)[0]).max() <= 210.0

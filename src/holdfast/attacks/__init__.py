@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.attacks.base import Attack, View
 from holdfast.attacks.blind import Gauss, Inf, LabelFlip, Malformed, NaN, NoAttack, SignFlip, Silent, Zero
+from holdfast.attacks.coded import CodedPGA
 from holdfast.attacks.hidden import Mimic, MinMax, MinSum, Spread
 from holdfast.attacks.informed import ALIE, Empire, Omniscient, ScaledVariance
 from holdfast.attacks.tailored import PGA, Canvass
@@ -19,7 +20,22 @@ from holdfast.attacks.voters import VOTERS, Voter
 PAPER = (LabelFlip, SignFlip, Gauss, Omniscient, Empire, ScaledVariance, PGA)
 ATTACKS: dict[str, type[Any]] = {
     attack.__name__: attack
-    for attack in (*PAPER, ALIE, MinMax, MinSum, Mimic, Spread, Canvass, Zero, Inf, NaN, Silent, Malformed, NoAttack)
+    for attack in (
+        *PAPER,
+        ALIE,
+        MinMax,
+        MinSum,
+        Mimic,
+        Spread,
+        Canvass,
+        CodedPGA,
+        Zero,
+        Inf,
+        NaN,
+        Silent,
+        Malformed,
+        NoAttack,
+    )
 }
 NAMED: dict[str, Any] = {
     **ATTACKS,
@@ -33,8 +49,8 @@ NAMED: dict[str, Any] = {
 def seven(text: bool = True, n: int = 35) -> dict[str, Attack]:
     """The seven attacks of Yi et al. 2024 by their short names, with the text's parameters or the program's.
 
-    LF is the program's permutation in both, since the text gives none, and PGA ours: the sign of the text's formula
-    would help the honest, and the program's search starts too far out to find anything.
+    LF is the program's permutation in both, since the text gives none. PGA is the program's search, which starts too
+    far out to find much, or ours instead of the text's, whose sign would help the honest.
 
     >>> seven()["SV"], seven(text=False)["SV"]
     (ScaledVariance(), ScaledVariance(z=0.5714285714285714, over='honest'))
@@ -46,7 +62,7 @@ def seven(text: bool = True, n: int = 35) -> dict[str, Attack]:
         "Omn": Omniscient(form="text" if text else "program"),
         "Empire": Empire(scale=0.1),
         "SV": ScaledVariance(z=20.0) if text else ScaledVariance(z=20 / n, over="honest"),
-        "PGA": PGA(),
+        "PGA": PGA() if text else CodedPGA(),
     }
 
 
@@ -59,6 +75,7 @@ __all__ = [
     "VOTERS",
     "Attack",
     "Canvass",
+    "CodedPGA",
     "Empire",
     "Gauss",
     "Inf",

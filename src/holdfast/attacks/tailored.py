@@ -54,7 +54,7 @@ class PGA(Attack):
     def __call__(self, seen: View) -> Rows:
         if not len(seen.own):
             return seen.own
-        return _along(seen, self.along, self.spread, _damage)
+        return _along(seen, self.along, self.spread, damage)
 
 
 @value
@@ -65,6 +65,7 @@ class Canvass(Attack):
     candidate does most harm; if there is none, the one whose elected candidate does most harm anyway. The election is
     played through with the honest workers' losses where the view has them (harm is then their mean loss), and else by
     distance from the honest mean; the liars report the honest mean losses exchanged. Against other rules it is PGA.
+    With losses it votes some forty times a round; `by="distance"` does without them.
 
     >>> seen = View(honest=np.array([[1.0], [1.2], [0.8]]), own=np.ones((2, 1)), rule=Mean2P(f=2), f=2)
     >>> Canvass()(seen).shape
@@ -73,14 +74,17 @@ class Canvass(Attack):
 
     along: str = "sign"
     spread: bool = True
+    by: str = "loss"
     kind = "either"
     formula = "mean_H - γ p, γ by search against the election"
     source = "holdfast"
-    choices = {"along": DIRECTIONS}
+    choices = {"along": DIRECTIONS, "by": ("loss", "distance")}
 
     def __call__(self, seen: View) -> Rows:
         if not isinstance(seen.rule, TwoPhase) or not len(seen.own):
             return PGA(self.along, self.spread)(seen)
+        if self.by == "distance":
+            seen = replace(seen, losses=None)
         return _along(seen, self.along, self.spread, _elected, whole=seen.losses is not None)
 
 
@@ -92,7 +96,7 @@ def _along(seen: View, along: str, apart: bool, harm: Harm, whole: bool = False)
     unit = float(np.sqrt(np.square(spreads).mean())) or float(lengths(mean[None])[0]) or 1.0
     if not np.isfinite(unit) or not np.isfinite(p).all():  # honest rows so large that their squares are not
         return copies(mean, seen.own)
-    small = _Small(seen, mean, p * unit) if whole else _Small.of(seen, mean, p * unit)
+    small = Small(seen, mean, p * unit) if whole else Small.of(seen, mean, p * unit)
 
     def harmful(gamma: float) -> tuple[bool, float]:
         try:
@@ -106,11 +110,11 @@ def _along(seen: View, along: str, apart: bool, harm: Harm, whole: bool = False)
     for factors, keep in LEVELS:
         tried = {gamma * factor for gamma in best for factor in factors}
         best = sorted(sorted(tried), key=harmful, reverse=True)[:keep]
-    return _Small(seen, mean, p * unit).rows(best[0], apart)
+    return Small(seen, mean, p * unit).rows(best[0], apart)
 
 
 @dataclass(frozen=True, eq=False)
-class _Small:
+class Small:
     """The same round in fewer coordinates: what makes a search affordable.
 
     Rules that look at distances alone commute with isometries, so the span of all rows will do, up to rounding; rules
@@ -123,7 +127,7 @@ class _Small:
     p: np.ndarray
 
     @staticmethod
-    def of(seen: View, mean: np.ndarray, p: np.ndarray) -> _Small:
+    def of(seen: View, mean: np.ndarray, p: np.ndarray) -> Small:
         rules = (seen.rule.inner, seen.rule.outer) if isinstance(seen.rule, TwoPhase) else (seen.rule,)
         stages = [stage for rule in rules for stage in rule.stages()]
         h, b, d = len(seen.honest), len(seen.own), len(p)
@@ -132,13 +136,13 @@ class _Small:
             shift = 0 if any(stage.anchors for stage in stages) else mean  # no anchor: they commute with shifts too
             C = _coordinates(np.vstack([seen.honest - shift, seen.own - shift, p[None], start]))
             small = replace(seen, honest=C[:h], own=C[h : h + b], start=C[h + b + 1] if len(start) else None)
-            return _Small(small, C[:h].mean(axis=0), C[h + b])
+            return Small(small, C[:h].mean(axis=0), C[h + b])
         if all(hasattr(stage, "columns") for stage in stages) and d > COLUMNS:
             order = np.argsort(-np.maximum(np.abs(p), seen.honest.std(axis=0)), kind="stable")
             rest = np.random.default_rng(0).choice(order[COLUMNS // 2 :], COLUMNS // 2, replace=False)
             some = np.concatenate([order[: COLUMNS // 2], rest])
-            return _Small(replace(seen, honest=seen.honest[:, some], own=seen.own[:, some]), mean[some], p[some])
-        return _Small(seen, mean, p)
+            return Small(replace(seen, honest=seen.honest[:, some], own=seen.own[:, some]), mean[some], p[some])
+        return Small(seen, mean, p)
 
     def rows(self, gamma: float, apart: bool) -> Rows:
         row = self.mean - gamma * self.p
@@ -151,7 +155,7 @@ def _coordinates(A: Rows) -> np.ndarray:
     return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
-def _damage(seen: View, rows: Rows) -> tuple[bool, float]:
+def damage(seen: View, rows: Rows) -> tuple[bool, float]:
     """Distance of the answer, or of the nearer candidate, from the honest mean."""
     mean = seen.honest.mean(axis=0)
     X = np.concatenate([seen.honest, rows])

@@ -13,9 +13,13 @@ from holdfast.cli.compare import compare
 from holdfast.cli.data import data
 from holdfast.cli.demo import demo
 from holdfast.cli.example import EXAMPLES
+from holdfast.cli.paper import paper
 from holdfast.cli.picture import picture
+from holdfast.cli.report import report
 from holdfast.cli.rules import rules
+from holdfast.cli.runs import runs
 from holdfast.cli.sample import sample
+from holdfast.cli.sweep import sweep
 from holdfast.cli.train import train
 
 app = typer.Typer(
@@ -40,5 +44,5 @@ def _options(
     """Byzantine-resilient aggregation: a vector close to the honest mean, while up to f workers lie."""
 
 
-for command in (demo, train, data, attacks, rules, aggregate, compare, sample, picture):
+for command in (demo, train, data, attacks, rules, aggregate, compare, sweep, paper, runs, report, sample, picture):
     app.command(epilog=f"Example:  {EXAMPLES[command.__name__]}")(command)

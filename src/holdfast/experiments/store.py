@@ -14,6 +14,7 @@ from holdfast.training import Run
 from holdfast.training.folder import FORMAT, Folder, in_use, read_record, write_text
 
 Line = dict[str, Any]
+MOST = 400  # letters of a complaint
 STATES = ("done", "running", "begun", "failed")
 
 
@@ -63,7 +64,20 @@ class Entry:
         given = dict(json.loads(text))
         if (theirs := given.pop("format", 0)) != FORMAT:
             raise BadInput(f"it is of format {theirs}, and this holdfast reads {FORMAT}; use the version that wrote it")
-        return Entry(**given | {"run": Run.read(json.dumps(given["run"]))})
+        entry = Entry(**given | {"run": Run.read(json.dumps(given["run"]))})
+        entry.check()
+        return entry
+
+    def check(self) -> None:
+        """Refuse what no holdfast wrote."""
+        lines = isinstance(self.evaluations, list) and all(isinstance(line, dict) for line in self.evaluations)
+        if not lines or not all(type(line.get("round")) is int for line in self.evaluations):
+            raise BadInput("its evaluations are no list of what was measured after how many rounds")
+        number = self.seconds is None or type(self.seconds) in (int, float)
+        if not isinstance(self.facts, dict) or not number or self.state not in STATES or not isinstance(self.why, str):
+            raise BadInput("its facts, seconds, state or why are none")
+        if self.key != key(self.run):
+            raise BadInput(f"its key is {self.key!r} and that of its run {key(self.run)!r}")
 
 
 def told(run: Run, state: str, lines: Iterable[Line], **words: Any) -> Entry:
@@ -127,8 +141,9 @@ def _apart(found: Iterable[tuple[str, Any]]) -> tuple[list[Entry], list[str]]:
     for where, one in found:
         try:
             entries.append(one())
-        except (BadInput, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
-            said = str(error).rstrip(".") if isinstance(error, BadInput) else f"it holds no run ({error!r})"
+        except (BadInput, OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            said = str(error) if isinstance(error, BadInput) else f"it holds no run ({type(error).__name__}: {error})"
+            said = said.rstrip(".")[:MOST]
             complaints.append(said + "." if said.startswith(where) else f"{where}: {said}.")
     return entries, complaints
 
@@ -140,6 +155,8 @@ def _state(place: Path) -> str | None:
         return "done"
     if in_use(place):
         return "running"
+    if (place / "done").exists():  # it ended while we looked
+        return "done"
     return "failed" if (place / "failed").exists() else "begun"
 
 
@@ -151,10 +168,17 @@ def _entry(place: Path) -> Entry:
     seconds = _seconds(place / "timing.json")
     if state == "done" and (summary := _summary(place, key(run))):
         return Entry(**vars(summary) | {"seconds": seconds})
-    why = (place / "failed").read_text() if state == "failed" else ""
+    why = _why(place) if state == "failed" else ""
     folder = Folder(place, run)
     lines: Iterator[Line] | list[Line] = folder.whole() if state == "done" else folder.lines()
     return told(run, state, lines, seconds=seconds, why=why)
+
+
+def _why(place: Path) -> str:
+    try:
+        return (place / "failed").read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def summarise(place: Path, run: Run) -> None:
@@ -165,7 +189,7 @@ def summarise(place: Path, run: Run) -> None:
 def _summary(place: Path, name: str) -> Entry | None:
     try:
         found = Entry.read((place / "summary.json").read_bytes())
-    except (OSError, BadInput, ValueError, TypeError, KeyError):
+    except (OSError, BadInput, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return found if found.key == name else None
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import operator
+import re
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,10 +19,17 @@ from holdfast.experiments.store import Store, key
 from holdfast.spec import unknown
 from holdfast.training import Run
 from holdfast.training.folder import write_text
+from holdfast.twophase import Cent2P, Mean2P
 
 Runs = dict[str, Run]
 PLURAL = {"rules": "rule", "attacks": "attack", "rates": "rate", "splits": "split", "seeds": "seed"}
 KNOWN = {one.name for one in fields(Run)} | {"rate"}
+ORDER: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def read(path: Path | str) -> Runs:
@@ -80,25 +89,63 @@ def _listed(given: Any) -> list[Any]:
 
 
 def only(found: Runs, conditions: list[str]) -> Runs:
-    """The runs that meet all conditions such as 'rule=Mean*', 'seed=0', 'attack!=NoAttack()'."""
+    """The runs that meet all conditions such as 'rule=Mean*', 'seed<2', 'attack!=NoAttack()'."""
     tests = [condition(text) for text in conditions]
     return {name: run for name, run in found.items() if all(test(run) for test in tests)}
 
 
 def condition(text: str) -> Callable[[Run], bool]:
-    """A test of a run's record: field=pattern or field!=pattern; * and ? stand for any letters.
+    """A test of a run's record.
 
-    >>> condition("rule=Mean*")(Run(rule="MeanwO(f=2)"))
-    True
+    >>> condition("rule=Mean*")(Run(rule="MeanwO(f=2)")), condition("seed>=1")(Run(rule="MeanwO(f=2)"))
+    (True, False)
     """
-    name, found, pattern = text.partition("=")
-    other = name.endswith("!")
-    name = name.removesuffix("!").strip()
-    if not found or name not in KNOWN - {"rate"}:
-        names = ", ".join(sorted(KNOWN - {"rate"}))
-        raise BadInput(f"a condition was given as {text!r}; write field=pattern, with a field of {names}.")
-    pattern = pattern.strip().replace("[", "[[]")
-    return lambda run: fnmatchcase(str(run.record()[name]), pattern) != other
+    test = meets(text, sorted(KNOWN - {"rate"}))
+    return lambda run: test(run.record())
+
+
+def meets(text: str, names: Collection[str]) -> Callable[[Mapping[str, Any]], bool]:
+    """A test of values by name: field=pattern or field!=pattern, where * and ? stand for any letters, or a comparison
+    with a number, such as accuracy<0.5, which a value that is not known does not meet.
+
+    Mean2P and Cent2P are found by these names too.
+    """
+    found = re.fullmatch(r"\s*(\w+)\s*(!=|<=|>=|==|=|<|>)\s*(.*?)\s*", text, re.S)
+    name, sign, wanted = found.groups() if found else ("", "", "")
+    number = _number(wanted)
+    if name not in names or (sign in ORDER and number is None):
+        known = ", ".join(names)
+        raise BadInput(
+            f"a condition was given as {text!r}; write field=pattern or field<number, the field one of {known}."
+        )
+    if sign in ORDER:
+        return lambda row: isinstance(row[name], (int, float)) and ORDER[sign](row[name], number)
+    pattern = wanted.replace("[", "[[]")
+
+    def same(value: Any) -> bool:
+        if isinstance(value, (int, float)) and value == number:
+            return True
+        return any(fnmatchcase(text, pattern) for text in {str(value), short(str(value))})
+
+    return lambda row: same(row[name]) != (sign == "!=")
+
+
+def short(rule: str) -> str:
+    """A rule by the paper's name, if it has one there.
+
+    >>> short("TwoPhase(inner=MeanwO(f=2), outer=OuterMean(f=2))"), short("CWM()")
+    ('Mean2P(f=2)', 'CWM()')
+    """
+    found = re.match(r"TwoPhase\(inner=\w+\(f=(\d+)\)", rule)
+    made = {repr(pair(int(found[1]))): pair.__name__ for pair in (Cent2P, Mean2P)} if found else {}
+    return f"{made[rule]}(f={found[1]})" if found and rule in made else rule
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def sweep(
@@ -111,7 +158,7 @@ def sweep(
 ) -> Iterator[News]:
     """Carry out what the store does not have yet; news as they come, first of what is there already.
 
-    A run that fails leaves a note in its folder and is not tried again unless asked to.
+    A run that fails under way leaves a note in its folder and is not tried again unless asked to.
     """
     _writable(store.path)
     todo: dict[str, tuple[Run, Path]] = {}
@@ -127,7 +174,7 @@ def sweep(
         place = store.place(runs[news.key])
         if news.what == "unwritable":
             raise BadInput(news.why)
-        if news.what == "failed" and place.is_dir():
+        if news.what == "failed" and place.is_dir():  # what failed before it began, for lack of data, is tried again
             write_text(place / "failed", news.why)
         elif news.what == "done":
             (place / "failed").unlink(missing_ok=True)

@@ -40,6 +40,19 @@ def draw(out: Path) -> None:
         figure.savefig(out, metadata={"Date": None} if out.suffix == ".svg" else None, dpi=150)
 
 
+def numbers() -> str:
+    """How far each answer is from the honest mean, in either story; the points, and so the answers, are the same."""
+    lines = [f"n = 11, f = {F}, 7 honest: the same points, two stories. Distance from the honest mean:", ""]
+    lines.append(f"{'':18}{'sneak':>8}{'siege':>8}")
+    means = [np.delete(POINTS, liars, axis=0).mean(axis=0) for liars in (SNEAK, SIEGE)]
+    for label, rule, _, _ in ANSWERS:
+        away = [float(np.linalg.norm(rule(POINTS) - mean)) for mean in means]
+        lines.append(f"{label:18}{away[0]:8.2f}{away[1]:8.2f}")
+    sides = [mean - Average()(POINTS) for mean in means]
+    cosine = float(sides[0] @ sides[1] / np.linalg.norm(sides[0]) / np.linalg.norm(sides[1]))
+    return "\n".join([*lines, "", f"The honest means lie on opposite sides of the average: cosine {cosine:.2f}."])
+
+
 def _panel(axes: Axes, liars: np.ndarray, title: str, below: str) -> None:
     honest = np.setdiff1d(np.arange(len(POINTS)), liars)
     mean = POINTS[honest].mean(axis=0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from holdfast.training.run import Run
 from holdfast.training.state import State
 
 FORMAT = 1  # of a folder; what an older holdfast wrote has another, or none
+LOOKS = 5  # times that a lock is asked for, since somebody may only be looking
 OWN = "the record's own"  # task: torch workers on the record's data set
 
 
@@ -165,7 +167,7 @@ def in_use(path: Path) -> bool:
     """Whether a process is at work in a run's folder."""
     try:
         with (path / "lock").open() as file:
-            _lock(file, path)
+            _lock(file, path, alone=False)
     except InUse:
         return True
     except OSError:
@@ -173,12 +175,17 @@ def in_use(path: Path) -> bool:
     return False
 
 
-def _lock(file: Any, path: Path) -> None:
+def _lock(file: Any, path: Path, alone: bool = True) -> None:
+    """For this process alone; or, for one that only looks, for a moment beside others that look."""
     try:
         import fcntl
     except ImportError:  # no locks on this system
         return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise InUse(f"{path} is in use by another process; wait for it, or choose another folder.") from None
+    wanted = (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB
+    for _ in range(LOOKS if alone else 1):
+        try:
+            fcntl.flock(file, wanted)
+            return
+        except OSError:
+            time.sleep(0.02 if alone else 0)
+    raise InUse(f"{path} is in use by another process; wait for it, or choose another folder.") from None

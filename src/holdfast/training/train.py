@@ -25,7 +25,7 @@ from holdfast.training.task import Task
 
 Line = dict[str, Any]
 Listener = Callable[[Line], None]
-SAVE = 5.0  # seconds between checkpoints
+SAVE = 2.0  # seconds between checkpoints
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG)  # what disks say
 
 

@@ -1,0 +1,69 @@
+"""A sweep before one's eyes: a live table on a terminal, a line a run elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.experiments.board import Board, spoken
+from holdfast.experiments.pool import News
+from holdfast.experiments.sweep import Runs
+from holdfast.training import Run
+
+MOST = 12  # failures that are shown
+
+
+def watch(news: Iterator[News], runs: Runs, console: Console | None = None) -> Board:
+    """Show the news until there are no more; what has been done stays when somebody interrupts."""
+    console = console or Console(stderr=True)
+    board = Board(runs)
+    if not console.is_terminal:
+        for one in news:
+            board.hear(one)
+            if one.what in ("done", "failed"):
+                console.print(_line(board, one), soft_wrap=True, highlight=False)
+        return board
+    with Live(_table(board), console=console, refresh_per_second=4) as live:
+        for one in news:
+            board.hear(one)
+            live.update(_table(board))
+    return board
+
+
+def named(run: Run) -> str:
+    """A run in a few words."""
+    return f"{run.rule!r} | {run.attack!r} | {run.byzantine} of {run.workers} | {run.split!r} | seed {run.seed}"
+
+
+def counted(board: Board) -> str:
+    """How far it is."""
+    parts = [f"{board.there + board.done} of {len(board.runs)} done"]
+    parts += [f"{board.there} of them before"] if board.there else []
+    parts += [f"{len(board.running)} running"] if board.running else []
+    parts += [f"{len(board.busy)} in other processes"] if board.busy else []
+    parts += [f"{len(board.failed)} failed"] if board.failed else []
+    return ", ".join(parts)
+
+
+def _line(board: Board, news: News) -> str:
+    told = f"failed: {news.why}" if news.what == "failed" else f"accuracy {news.accuracy or 0:.4f}"
+    left = spoken(board.seconds())
+    return f"[{board.there + board.done}/{len(board.runs)}, {left} left] {named(board.runs[news.key])}: {told}"
+
+
+def _table(board: Board) -> Group:
+    out = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("running", "rounds", "", "accuracy"):
+        out.add_column(name, justify="right" if name == "rounds" else "left", overflow="fold")
+    for name, live in board.running.items():
+        run = board.runs[name]
+        shown = "" if live.accuracy is None else f"{live.accuracy:.3f}"
+        bar = ProgressBar(total=run.rounds, completed=live.round, width=20)
+        out.add_row(named(run), f"{live.round}/{run.rounds}", bar, shown)
+    failures = [Text(f"failed: {named(board.runs[name])}: {why}", style="red") for name, why in board.failed.items()]
+    return Group(out, *failures[-MOST:], Text(f"{counted(board)}; about {spoken(board.seconds())} left", style="bold"))

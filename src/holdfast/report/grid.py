@@ -1,0 +1,114 @@
+"""Accuracies by rule and attack, over seeds; the worst of a row and the best of a column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+
+from holdfast.errors import BadInput
+from holdfast.experiments.store import Entry
+from holdfast.report.groups import At, caption, groups
+from holdfast.report.groups import label as label
+
+WORST, HONEST = "Worst", ("NoAttack", "none")  # a column of every grid; columns that have no part in it
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The accuracies of one rule under one attack, one a seed; `reference` is what somebody else reports."""
+
+    values: tuple[float, ...] = ()
+    reference: float | None = None
+
+    @property
+    def n(self) -> int:
+        return len(self.values)
+
+    @property
+    def mean(self) -> float | None:
+        return fmean(self.values) if self.values else None
+
+    @property
+    def std(self) -> float | None:
+        """Over the seeds that there are (divided by n); None for a single one."""
+        return pstdev(self.values) if self.n > 1 else None
+
+    @property
+    def difference(self) -> float | None:
+        """To the reference, between the numbers as they are shown."""
+        both = self.mean is not None and self.reference is not None
+        return round(round(self.mean, 2) - round(self.reference, 2), 2) if both else None  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Rows x columns of cells; `grid[row, column]` is an empty cell where nothing is known, and knows Worst."""
+
+    title: str
+    rows: list[str]
+    columns: list[str]
+    cells: Mapping[At, Cell]
+    caption: str = ""
+
+    def __getitem__(self, at: At) -> Cell:
+        row, column = at
+        if column != WORST:
+            return self.cells.get(at, Cell())
+        attacked = [self[row, one] for one in self.attacked]
+        means, theirs = [cell.mean for cell in attacked], [cell.reference for cell in attacked]
+        said = self.cells.get(at, Cell()).reference
+        lowest, least = _least(means), said if said is not None else _least(theirs)
+        return Cell(() if lowest is None else (lowest,), least)
+
+    @property
+    def attacked(self) -> list[str]:
+        """The columns in which somebody lies."""
+        return [column for column in self.columns if column not in HONEST]
+
+    def best(self, column: str) -> set[str]:
+        """The rows of a column's largest mean, to two decimals."""
+        means = {row: round(mean, 2) for row in self.rows if (mean := self[row, column].mean) is not None}
+        return {row for row, mean in means.items() if mean == max(means.values())}
+
+
+def _least(values: list[float | None]) -> float | None:
+    """The smallest; None unless all are known."""
+    known = [value for value in values if value is not None]
+    return min(known) if known and len(known) == len(values) else None
+
+
+def grid(
+    title: str,
+    values: Mapping[At, Iterable[float]],
+    reference: Mapping[At, float] | None = None,
+    caption: str = "",
+) -> Grid:
+    """From accuracies and, if there are, reported ones, by (row, column) in the order of their coming.
+
+    >>> grid("", {("CWTM", "SF"): [0.5, 0.7], ("CWTM", "LF"): [0.9]})["CWTM", "Worst"].values
+    (0.6,)
+    """
+    reference = reference or {}
+    keys = list(dict.fromkeys([*values, *reference]))
+    if any(column == WORST for _, column in values):
+        raise BadInput(f"a grid was given a column {WORST!r} of values; it is worked out, leave it to the grid.")
+    cells = {at: Cell(tuple(values.get(at, ())), reference.get(at)) for at in keys}
+    columns = dict.fromkeys(column for _, column in keys if column != WORST)
+    return Grid(title, list(dict.fromkeys(row for row, _ in keys)), list(columns), cells, caption)
+
+
+def grids(entries: Iterable[Entry]) -> list[Grid]:
+    """A grid for each group of runs; title: what differs; caption: what does not."""
+    entries = list(entries)
+    said = caption(entries)
+    return [
+        Grid(
+            one.title,
+            one.rows,
+            one.columns,
+            {at: Cell(tuple(e.accuracy for e in runs if e.accuracy is not None)) for at, runs in one.cells.items()},
+            said,
+        )
+        for one in groups(entries)
+    ]

@@ -1,0 +1,136 @@
+"""Which runs stand in one grid, and what its rows and columns are called."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.attacks import ATTACKS
+from holdfast.errors import listing
+from holdfast.experiments.store import Entry
+from holdfast.training import Run
+from holdfast.twophase import AGGREGATORS, Ballot, Cent2P, Mean2P, TwoPhase
+from holdfast.values import Value
+
+At = tuple[str, str]  # row, column
+SAME = ("rule", "attack", "seed", "draw")  # in which the runs of one grid may differ
+OF_RULE = ("voter", "vote_batch", "shrink", "reject")  # in which its rows may: a row says so
+SAID = {"data": "on {}", "split": "split {}", "workers": "{} workers", "byzantine": "{} of them liars"}
+SAID |= {"rounds": "{} rounds", "batch": "batch {}", "lr": "learning rate {}", "momentum": "momentum {}"}
+UNSAID = ("every", "probe", "threads")  # no part in the accuracy
+LIES = ["NoAttack", *ATTACKS]
+USUAL = Run(rule="Average()").record()
+
+
+def label(rule: Any, f: int | None = None) -> str:
+    """A rule's short name: its text without f (without f = this one, if given) and empty parentheses.
+
+    >>> label(Mean2P(f=3)), label(Mean2P(f=3), f=2)
+    ('Mean2P', 'Mean2P(f=3)')
+    """
+    if not isinstance(rule, TwoPhase):
+        some = r"\d+" if f is None else f
+        return bare(re.sub(rf"\bf={some}\b(, )?|, f={some}\b", "", repr(rule)))
+    made = {"Cent2P": Cent2P(rule.f), "Mean2P": Mean2P(rule.f)}
+    names = [name for name, one in made.items() if (one.inner, one.outer) == (rule.inner, rule.outer)]
+    pair = f"{names[0]}(f={rule.f})" if names and f not in (None, rule.f) else "".join(names)
+    vote = "ties to outer" if rule.election == Ballot(ties="outer") else repr(rule.election)
+    both = pair or f"TwoPhase({label(rule.inner, f)}, {label(rule.outer, f)})"
+    return both if rule.election == Ballot() else f"{both}, {vote}"
+
+
+def bare(value: Any) -> str:
+    """Its text without empty parentheses and with at most four digits of a fraction.
+
+    >>> bare("ScaledVariance(z=0.5714285714285714)"), bare("SignFlip()")
+    ('ScaledVariance(z=0.5714)', 'SignFlip')
+    """
+    text = value if isinstance(value, str) else repr(value)
+    return re.sub(r"\d+\.\d{5,}", lambda found: f"{float(found[0]):.4g}", text).replace("()", "")
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Runs that differ in rule, attack, seed and draw alone; by (row, column)."""
+
+    title: str
+    rows: list[str]
+    columns: list[str]
+    cells: Mapping[At, list[Entry]]
+
+
+def groups(entries: Iterable[Entry]) -> list[Group]:
+    """What is done, apart by all that differs; a row says what its rule differs in, f where it is not the liars'."""
+    known = {one.key: one for one in entries if one.accuracy is not None}.values()
+    done = sorted(known, key=lambda one: (one.run.seed, one.run.draw or 0, one.key))
+    varied = differing(done)
+    extras = [name for name in varied if name in OF_RULE]
+    apart: dict[str, list[Entry]] = {}
+    for one in done:
+        title = ", ".join(f"{name} = {said(one.run, name)}" for name in varied if name not in OF_RULE)
+        apart.setdefault(title, []).append(one)
+    titles = _distinct({title: bare(title) for title in apart})
+    return [_group(titles[title], apart[title], extras) for title in sorted(apart, key=_natural)]
+
+
+def _group(title: str, entries: list[Entry], extras: Sequence[str]) -> Group:
+    rows = _distinct(dict(_row(one.run, extras) for one in entries))
+    columns = _distinct({repr(one.run.attack): bare(one.run.attack) for one in entries})
+    cells: dict[At, list[Entry]] = {}
+    for one in entries:
+        cells.setdefault((rows[_row(one.run, extras)[0]], columns[repr(one.run.attack)]), []).append(one)
+    return Group(title, _ordered(rows.values(), [*AGGREGATORS]), _ordered(columns.values(), LIES), cells)
+
+
+def _row(run: Run, extras: Sequence[str]) -> tuple[str, str]:
+    """All that makes a row, and its short name."""
+    record = run.record()
+    more = "".join(f", {name} = {said(run, name)}" for name in extras if record[name] != USUAL[name])
+    return repr(run.rule) + more, label(run.rule, run.byzantine) + bare(more)
+
+
+def said(run: Run, name: str) -> str:
+    """A field's text; of a value with all its own fields, for a reader does not know the usual ones."""
+    given = getattr(run, name)
+    return given.written() if isinstance(given, Value) else str(given)
+
+
+def _distinct(names: dict[str, str]) -> dict[str, str]:
+    """Text -> short name, or the text itself where two would share one."""
+    times = Counter(names.values())
+    return {text: name if times[name] == 1 else text for text, name in names.items()}
+
+
+def _ordered(names: Iterable[str], known: list[str]) -> list[str]:
+    """In the catalogue's order by their first word, then 4 before 14."""
+    first = {name: re.split(r"\W", name)[0] for name in names}
+    return sorted(first, key=lambda name: ([*known, first[name]].index(first[name]), _natural(name)))
+
+
+def _natural(text: str) -> list[tuple[float, str]]:
+    parts = re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", text)
+    return [(float(part), "") if at % 2 else (0.0, part) for at, part in enumerate(parts)]
+
+
+def differing(entries: Iterable[Entry]) -> list[str]:
+    """The fields in which runs differ, apart from rule, attack, seed and draw."""
+    records = [one.run.record() for one in entries]
+    return [name for name in USUAL if name not in SAME and len({str(one[name]) for one in records}) > 1]
+
+
+def caption(entries: Iterable[Entry]) -> str:
+    """A sentence on what the finished runs have in common."""
+    done = [one for one in entries if one.accuracy is not None]
+    if not done:
+        return ""
+    varied, run, record = differing(done), done[0].run, done[0].run.record()
+    words = [text.format(bare(said(run, name))) for name, text in SAID.items() if name not in varied]
+    others = [name for name in USUAL if name not in (*SAME, *SAID, *UNSAID, *varied) and record[name] != USUAL[name]]
+    words += [f"{name} = {bare(said(run, name))}" for name in others]
+    seeds = sorted({one.run.seed for one in done})
+    tolerance = "; f is the number of liars unless a name says otherwise" if any(one.run.f for one in done) else ""
+    text = f"{', '.join(words)}; {'seeds' if len(seeds) > 1 else 'seed'} {listing(seeds)}{tolerance}."
+    return text[0].upper() + text[1:]

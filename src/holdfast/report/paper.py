@@ -1,0 +1,117 @@
+"""The paper's tables and figures by its own names, ours next to the printed numbers; and docs/paper.md from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean, pstdev
+
+from holdfast.experiments.paper import (
+    MAIN,
+    ORDER,
+    TABLES,
+    VOTES,
+    Setting,
+    difference,
+    draws,
+    measured,
+    reference,
+    votes,
+)
+from holdfast.experiments.store import Entry, key
+from holdfast.report.grid import Grid, grid
+from holdfast.report.groups import Group
+from holdfast.report.tables import markdown
+
+SAID = {
+    "homogeneous": "every worker has the natural class frequencies",
+    "heterogeneous": "every worker has class frequencies of its own, Dir(0.1 p)",
+    "ablation": "one phase against two, homogeneous",
+    "cifar": "CIFAR-10, homogeneous",
+    "beyond": "rules and attacks that the paper does not have",
+}
+
+
+def compared(name: str, setting: Setting, entries: Iterable[Entry]) -> Grid:
+    """A table of the paper: ours, and in brackets theirs."""
+    table = TABLES[name]
+    found = measured(name, setting, entries)
+    names = [(rule, attack) for rule in table.rules for attack in table.attacks]
+    known = {at: found.get(at, []) for at in names}
+    said = f"{SAID[name.split()[0]].capitalize()}. Rate {table.rate}. {setting.caption(table.data)}"
+    off = difference(name, found)
+    done = sum(map(bool, known.values()))
+    said += f" {done} of {len(names)} cells are there." if done < len(names) else ""
+    said += f" Mean absolute difference to the paper: {off:.3f}." if off is not None else ""
+    return grid(name, known, reference(name), said)
+
+
+def group(name: str, setting: Setting, entries: Iterable[Entry]) -> Group:
+    """The runs of a table by the paper's names: what its figure shows."""
+    table, there = TABLES[name], {one.key: one for one in entries if one.accuracy is not None}
+    cells: dict[tuple[str, str], list[Entry]] = {}
+    for (rule, attack, _), run in table.runs(setting).items():
+        if key(run) in there:
+            cells.setdefault((rule, attack), []).append(there[key(run)])
+    return Group(name, list(table.rules), list(table.attacks), cells)
+
+
+def _rows(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    out = [f"| {' | '.join(head)} |", f"| --- |{' ---: |' * (len(head) - 1)}"]
+    return "\n".join([*out, *(f"| {' | '.join(line)} |" for line in lines), ""])
+
+
+def by_votes(setting: Setting, entries: Iterable[Entry]) -> str:
+    """Accuracy against the images of a vote."""
+    found = {one.key: one for one in entries if one.accuracy is not None}
+    lines: dict[tuple[str, str], dict[int, str]] = {}
+    for (rule, attack, size), run in votes(setting).items():
+        if one := found.get(key(run)):
+            lines.setdefault((rule, attack), {})[size] = f"{one.accuracy:.2f}, {one.facts['outer']:.0%}"
+    theirs = reference(MAIN)
+    return _rows(
+        ["cell, rate 0.4", *(f"{size} images" for size in VOTES), "paper (all)"],
+        [
+            [f"{rule} under {attack}", *(row.get(size, "–") for size in VOTES), f"{theirs[rule, attack]:.2f}"]
+            for (rule, attack), row in lines.items()
+        ],
+    )
+
+
+def by_draws(setting: Setting, entries: Iterable[Entry]) -> str:
+    """How far a heterogeneous number moves with the draw of q, and with the seed."""
+    found = {one.key: one.accuracy for one in entries}
+    theirs = reference("heterogeneous 0.2")
+    over: dict[str, tuple[list[float], list[float]]] = {}
+    for (rule, seed, _), run in draws(setting).items():
+        if (value := found.get(key(run))) is not None:
+            both = over.setdefault(rule, ([], []))
+            if seed == 0:
+                both[0].append(value)
+            both[1].append(value) if seed else None
+    return _rows(
+        ["rule under Gauss, rate 0.2", "over draws of q, one seed", "over seeds, one draw", "paper"],
+        [[rule, _spread(one), _spread(other), f"{theirs[rule, 'Gauss']:.2f}"] for rule, (one, other) in over.items()],
+    )
+
+
+def _spread(values: Sequence[float]) -> str:
+    if not values:
+        return "–"
+    each = ", ".join(f"{value:.2f}" for value in values)
+    return f"{fmean(values):.2f} ± {pstdev(values):.2f} ({each})"
+
+
+def sections(setting: Setting, entries: Iterable[Entry]) -> dict[str, str]:
+    """What stands in docs/paper.md between its marks."""
+    entries = list(entries)
+    names = [*ORDER, *(name for name in TABLES if name not in ORDER)]
+    grids = {name: compared(name, setting, entries) for name in names}
+    found = {name: markdown(one) for name, one in grids.items() if any(cell.n for cell in one.cells.values())}
+    offs = [
+        [name, str(sum(cell.n > 0 for cell in grids[name].cells.values())), f"{off:.3f}"]
+        for name in found
+        if (off := difference(name, measured(name, setting, entries))) is not None
+    ]
+    found["summary"] = _rows(["table", "cells measured", "mean absolute difference"], offs)
+    found["votes"], found["draws"] = by_votes(setting, entries), by_draws(setting, entries)
+    return found

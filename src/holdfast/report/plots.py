@@ -1,0 +1,152 @@
+"""Accuracy over the rounds, a panel an attack; and a heat map of a grid. Legible in grey and to the colour-blind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from io import StringIO
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import BadInput
+from holdfast.experiments.store import Entry
+from holdfast.report.grid import WORST, Grid
+from holdfast.report.groups import Group, groups
+from holdfast.report.tables import columns, parts
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f"]  # Okabe and Ito's
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+MARKERS = "osD^vPX*<>hp"
+UNKNOWN = "#e8e8e8"
+PANEL = (2.9, 2.3)  # inches
+
+
+def curves(runs: Group | Iterable[Entry], out: Any) -> None:
+    """Means over seeds of the runs that are done, with a band of one standard deviation, into a file.
+
+    Entries may differ in rule, attack and seed; a group is drawn by its own names.
+    """
+    group = runs if isinstance(runs, Group) else _one(groups(runs))
+    if not group.cells:
+        raise BadInput("curves were given no finished run; wait for one, or name another store.")
+    many = len(group.columns)
+    wide = many if many < 5 else min((4, 3), key=lambda across: -many % across)
+    high = -(-many // wide)
+    figure = _figure(max(PANEL[0] * wide, 4.5), PANEL[1] * high + 0.45 + 0.22 * -(-len(group.rows) // wide))
+    panels = list(figure.subplots(high, wide, sharex=True, sharey=True, squeeze=False).flat)
+    lines: dict[str, Any] = {}
+    for axes, attack in zip(panels, group.columns, strict=False):
+        for at, rule in enumerate(group.rows):
+            if some := group.cells.get((rule, attack)):
+                lines[rule] = _line(axes, [dict(one.curve()) for one in some], at)
+        axes.set_title(_text(attack), fontsize=10)
+        axes.set_ylim(0, 1)
+        axes.set_xlim(left=0)
+        axes.grid(alpha=0.3, linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in panels[many:]:
+        axes.set_axis_off()
+    for axes in panels[::wide]:
+        axes.set_ylabel("accuracy")
+    for axes in panels[:many][-wide:]:  # the lowest of each column of panels
+        axes.set_xlabel("rounds")
+        axes.tick_params(labelbottom=True)
+    shown = [rule for rule in group.rows if rule in lines]
+    names = [_text(rule) for rule in shown]
+    figure.legend([lines[rule] for rule in shown], names, loc="outside lower center", ncols=wide, frameon=False)
+    _save(figure, out)
+
+
+def _one(found: Sequence[Group]) -> Group:
+    if len(found) > 1:
+        both = f"{found[0].title} and {found[1].title}"
+        raise BadInput(f"curves were given runs of {both}; choose such that differ in rule, attack and seed alone.")
+    return found[0] if found else Group("", [], [], {})
+
+
+def _line(axes: Axes, found: Sequence[dict[int, float]], at: int) -> Any:
+    """One rule's curve over the rounds that all of its seeds have."""
+    rounds = sorted(set.intersection(*map(set, found)))
+    values = [[one[t] for one in found] for t in rounds]
+    mean = [fmean(some) for some in values]
+    colour = COLOURS[at % len(COLOURS)]
+    if len(found) > 1:
+        std = [pstdev(some) for some in values]
+        low, high = ([max(0, min(1, m + sign * s)) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
+        axes.fill_between(rounds, low, high, color=colour, alpha=0.18, linewidth=0)
+    some = (at % 3 if len(rounds) > 6 else 0, max(1, len(rounds) // 6))  # which points have a mark
+    style: Any = {"linestyle": DASHES[(at + at // len(COLOURS)) % len(DASHES)], "marker": MARKERS[at % len(MARKERS)]}
+    return axes.plot(rounds, mean, color=colour, linewidth=1.5, ms=4.0, markevery=some, **style)[0]
+
+
+def heat(grid: Grid, out: Any) -> None:
+    """Rules x attacks in shades from 0 to 1 with the numbers in them; Worst stands apart."""
+    heads, gap = columns(grid), 0.25
+    if not heads:
+        raise BadInput("a heat map was given an empty grid; it shows at least one number.")
+    longest, slant = max(map(len, grid.rows)), 30 if max(map(len, heads)) > 9 else 0
+    figure = _figure(1.0 + 0.085 * longest + 0.85 * len(heads), (0.5, 1.1)[slant > 0] + 0.36 * len(grid.rows))
+    from matplotlib import colormaps
+
+    axes = figure.subplots()
+    places = [at + (gap if WORST in heads and head != WORST else 0) for at, head in enumerate(heads)]
+    for y, row in enumerate(grid.rows):
+        for x, head in zip(places, heads, strict=True):
+            mean = grid[row, head].mean
+            shade = UNKNOWN if mean is None else colormaps["cividis"](mean)
+            axes.bar(x, 0.96, width=0.97, bottom=y - 0.48, color=shade)
+            ink = "black" if mean is None or mean > 0.5 else "white"
+            weight = "bold" if row in grid.best(head) else "normal"
+            axes.text(x, y, parts(grid[row, head])[0], ha="center", va="center", fontsize=9, color=ink, weight=weight)
+    axes.set_xlim(-0.5, places[-1] + 0.5)
+    axes.set_ylim(len(grid.rows) - 0.5, -0.5)
+    axes.set_yticks(range(len(grid.rows)), [_text(row) for row in grid.rows], fontsize=9)
+    turned: Any = {"rotation": slant, "ha": "left" if slant else "center", "rotation_mode": "anchor"}
+    axes.set_xticks(places, [_text(head) for head in heads], fontsize=9, **turned)
+    axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
+    axes.spines[:].set_visible(False)
+    _save(figure, out)
+
+
+def _figure(wide: float, high: float) -> Figure:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise BadInput("figures need matplotlib; pip install 'holdfast[plot]'.") from None
+    return Figure(figsize=(wide, high), layout="constrained")
+
+
+def _text(name: str) -> str:
+    """Dollars are dollars, not mathematics."""
+    return name.replace("$", r"\$")
+
+
+def _save(figure: Figure, out: Any) -> None:
+    """The same file every time; to an open file it is an SVG with its texts as texts."""
+    from matplotlib import rc_context
+
+    inline = hasattr(out, "write")
+    kind = ".svg" if inline else Path(out).suffix
+    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": None}
+    if kind not in dates:
+        raise BadInput(f"{out} was given for a figure; the formats are .svg, .png, .pdf.")
+    with rc_context({"svg.hashsalt": "holdfast", "svg.fonttype": "none" if inline else "path"}):
+        figure.savefig(out, format=kind[1:], metadata=dates[kind], dpi=150)
+
+
+def inline(draw: Any, what: Any, title: str) -> str:
+    """A figure as an element of a page, named by its title: no prolog, no addresses, no ids that nothing refers to."""
+    out = StringIO()
+    draw(what, out)
+    text = out.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)
+    used = set(re.findall(r"(?:#|url\(#)([\w-]+)", text))
+    text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1)
