@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: help install test lint cover fuzz demo table picture bench clean
+.PHONY: help install test lint cover fuzz demo table tables paper picture bench clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,6 +38,14 @@ demo: $(RUN)/holdfast  ## the main job: seven rules under seven attacks, a table
 table: install  ## the README's table of accuracies, from the main job
 	$(RUN)/holdfast demo demo && cp demo/accuracies.json results/training/demo.json
 	$(RUN)/holdfast demo demo/harder --attacks harder && cp demo/harder/accuracies.json results/training/harder.json
+	$(RUN)/python benchmarks/report.py
+
+tables: install  ## the tables in README and docs, from results/
+	$(RUN)/python benchmarks/report.py
+
+paper: install  ## the paper's tables measured again; days, resumable; DATA=folder with EMNIST and CIFAR-10
+	$(RUN)/holdfast paper all $(if $(DATA),--data $(DATA))
+	$(RUN)/holdfast runs runs/paper --export results/paper/runs.jsonl
 	$(RUN)/python benchmarks/report.py
 
 picture: install  ## the picture of sneak and siege in the README

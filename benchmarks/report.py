@@ -1,4 +1,4 @@
-"""Put the measured ratios into the README, from the files in results/benchmarks.
+"""Put what was measured into the README and docs/, from the files in results.
 
 example:  python benchmarks/report.py
 """
@@ -8,6 +8,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+
+from holdfast.experiments.paper import Setting
+from holdfast.experiments.store import Store
+from holdfast.report.paper import sections
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results" / "benchmarks"
@@ -90,6 +94,16 @@ def trained(text: str) -> str:
     return put(put(text, "rounds", "\n".join(cost)), "harder", accuracies("harder"))
 
 
+def papers(text: str) -> str:
+    """docs/paper.md with its tables put in, from the archive of measured runs."""
+    entries, complaints = Store(ROOT / "results" / "paper" / "runs.jsonl").read()
+    if complaints:
+        raise ValueError(complaints[0])
+    for name, section in sections(Setting(), entries).items():
+        text = put(text, name, section)
+    return text
+
+
 def searches() -> str:
     """docs/search.md, whole: the optimum's price, many workers, little memory."""
     rows = json.loads((RESULTS / "search.json").read_text())["rows"]
@@ -124,5 +138,6 @@ def searches() -> str:
 
 if __name__ == "__main__":
     (ROOT / "docs" / "search.md").write_text(searches())
-    for path, made in ((ROOT / "README.md", replaced), (ROOT / "docs" / "training.md", trained)):
+    made_of = {ROOT / "README.md": replaced, ROOT / "docs" / "training.md": trained, ROOT / "docs" / "paper.md": papers}
+    for path, made in made_of.items():
         path.write_text(made(path.read_text()))

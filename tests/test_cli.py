@@ -53,6 +53,8 @@ def demo(tmp_path: Path) -> Path:
 def test_every_command_has_help_with_an_example_that_runs(name: str, demo: Path) -> None:
     example = EXAMPLES[name]
     assert example in run(f"holdfast {name} --help", demo)
+    if name in ("runs", "report"):
+        run("holdfast sweep sweep.toml --sample --only seed=0", demo)
     files = sorted(str(p.relative_to(demo)) for p in (demo / "demo").glob("worker-*.npz"))
     assert run(example.replace("demo/worker-*.npz", " ".join(files)), demo)
 

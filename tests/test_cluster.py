@@ -190,10 +190,9 @@ class _Ref:
 def test_another_version_on_a_node_and_data_that_is_not_there(tmp_path: Path) -> None:
     why, files = cluster._one("0.0", "", {}, None)
     assert "and the sweep 0.0; install the same on both." in why
-    run = Run(workers=7, rounds=3, **SMALL | {"data": "fashion"})
-    why, files = cluster._one(__version__, run.text(), {}, str(tmp_path))
-    assert why
-    assert "\n" not in why
+    run = Run(workers=7, rounds=3, **SMALL | {"data": "mnist"})
+    why, files = cluster._one(__version__, run.text(), {}, str(tmp_path / "none"))
+    assert "is no folder; name one that holds mnist" in why
     assert not files
 
 

@@ -106,10 +106,11 @@ def sections(setting: Setting, entries: Iterable[Entry]) -> dict[str, str]:
     entries = list(entries)
     names = [*ORDER, *(name for name in TABLES if name not in ORDER)]
     grids = {name: compared(name, setting, entries) for name in names}
-    found = {name: markdown(one) for name, one in grids.items() if any(cell.n for cell in one.cells.values())}
+    there = {name for name, one in grids.items() if any(cell.n for cell in one.cells.values())}
+    found = {name: markdown(one) if name in there else "Not measured yet.\n" for name, one in grids.items()}
     offs = [
         [name, str(sum(cell.n > 0 for cell in grids[name].cells.values())), f"{off:.3f}"]
-        for name in found
+        for name in names
         if (off := difference(name, measured(name, setting, entries))) is not None
     ]
     found["summary"] = _rows(["table", "cells measured", "mean absolute difference"], offs)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 NOTHING = "–"
+SEEN = 0.05  # a difference that Markdown marks
 FULL = 0.2  # a difference of which the colour is strongest
 ABOVE, BELOW = "0, 114, 178", "213, 94, 0"  # blue and orange, which nobody confuses
 TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", NOTHING: "--", "±": r"$\pm$"}
@@ -56,6 +57,7 @@ def note(grid: Grid, marked: str = "bold") -> str:
     said += [f"{marked}: the best of its column"]
     if any(cell.reference is not None for cell in grid.cells.values()):
         said += ["in brackets: the reference and our difference to it"]
+        said += [f"🟦 ours is at least {SEEN} higher, 🟧 lower"] if marked == "bold" else []
     return "; ".join(said) + "."
 
 
@@ -90,13 +92,18 @@ def markdown(grid: Grid, worst: str = "first") -> str:
 
     def text(cell: Cell, best: bool) -> str:
         mean, *more = parts(cell)
-        return " ".join(filter(None, (f"**{mean}**" if best else mean, *more)))
+        return " ".join(filter(None, (f"**{mean}**" if best else mean, *more, _square(cell.difference))))
 
     heads = ["rule", *columns(grid, worst)]
     lines = [[row, *cells] for row, cells in zip(map(_md, grid.rows), _lines(grid, worst, text), strict=True)]
     rows = [list(map(_md, heads)), ["---", *["--:"] * (len(heads) - 1)], *lines]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return "\n\n".join(filter(None, (grid.title and f"**{_md(grid.title)}**", table, _md(_said(grid))))) + "\n"
+
+
+def _square(off: float | None) -> str:
+    """Blue where we are well above the reference, orange where well below; Markdown has no other colour."""
+    return "" if off is None or abs(off) < SEEN else "🟦" if off > 0 else "🟧"
 
 
 def _md(text: str) -> str:

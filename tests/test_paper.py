@@ -1,0 +1,198 @@
+"""The paper's tables and figures as lists of runs, next to the printed numbers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast import BadInput
+from holdfast.attacks import CodedPGA, LabelFlip, NoAttack, Omniscient
+from holdfast.experiments.paper import (
+    EIGHT,
+    MAIN,
+    ORDER,
+    TABLES,
+    Setting,
+    available,
+    difference,
+    draws,
+    everything,
+    measured,
+    printed,
+    reference,
+    table,
+    votes,
+)
+from holdfast.experiments.store import Entry, Store, key
+from holdfast.report.dilemma import numbers
+from holdfast.report.paper import compared, group, sections
+from holdfast.report.plots import curves
+from holdfast.report.tables import markdown
+from holdfast.training import Run
+
+ROOT = Path(__file__).parent.parent
+ARCHIVE = ROOT / "results" / "paper" / "runs.jsonl"
+
+
+def entry(run: Run, accuracy: float) -> Entry:
+    facts = {"rounds": run.rounds, "outer": 0.5 if run.two_phase else None}
+    return Entry(key(run), run, "done", [{"round": run.rounds, "accuracy": accuracy}], facts)
+
+
+def test_the_printed_numbers_are_all_there() -> None:
+    assert len(printed()) == 444
+    assert sum(attack != "Worst" for _, _, attack in printed()) == 384
+    assert printed()[MAIN, "Cent2P", "SF"][0] == 0.62
+    assert printed()["ablation", "Mean1P", "Omn"][0] == 0.01
+    for name, one in TABLES.items():
+        if not name.startswith("beyond"):
+            assert set(reference(name)) == {(r, a) for r in one.rules for a in (*one.attacks, "Worst")}
+            worst = {
+                r: min(v for (row, a), v in reference(name).items() if row == r and a != "Worst") for r in one.rules
+            }
+            assert all(abs(reference(name)[r, "Worst"] - value) < 0.011 for r, value in worst.items())
+
+
+@pytest.mark.parametrize("preset", ["program", "text"])
+def test_every_cell_is_a_run_of_its_own(preset: str) -> None:
+    setting = Setting(preset, seeds=2)
+    for one in TABLES.values():
+        found = one.runs(setting)
+        assert len(found) == 2 * len(one.rules) * len(one.attacks)
+        assert {(run.workers, run.rounds, run.batch, run.lr) for run in found.values()} == {(35, 1500, 3, 0.1)}
+        assert all(run.vote_batch == 24 for run in found.values())
+        assert all(Run.read(run.text()) == run for run in found.values())
+    runs = {key(run) for one in TABLES.values() for run in one.runs(setting).values()}
+    assert runs <= set(everything(setting))
+
+
+def test_what_the_program_does() -> None:
+    main = TABLES[MAIN].runs(Setting())
+    assert len(main) == 48
+    assert main["Avg", "Omn", 0].attack == Omniscient(form="program")
+    assert {run.byzantine for run in TABLES["homogeneous 0.1"].runs(Setting()).values()} == {4}
+    assert {run.byzantine for run in TABLES["homogeneous 0.1"].runs(Setting("text")).values()} == {3}
+    assert {run.reject for run in main.values()} == {1e5}
+    assert {run.reject for run in TABLES[MAIN].runs(Setting("text")).values()} == {None}
+    assert main["Mean2P", "LF", 0].shrink == 21 / 35
+    hetero = TABLES["heterogeneous 0.2"].runs(Setting())
+    assert hetero["Krum", "PGA", 0].attack == CodedPGA()
+    assert "Dirichlet" in repr(hetero["Krum", "PGA", 0].split)
+    cifar = TABLES["cifar"].runs(Setting())
+    assert cifar["Cent2P", "LF", 0].attack == NoAttack()
+    assert cifar["Cent2P", "LF", 0].byzantine == 7  # who vote the other way round all the same
+    assert TABLES["cifar"].runs(Setting("text"))["Cent2P", "LF", 0].attack == LabelFlip()
+    beyond = TABLES["beyond 0.4 momentum"].runs(Setting())
+    assert {(run.momentum, run.shrink, run.reject) for run in beyond.values()} == {(0.9, 1.0, None)}
+
+
+def test_the_most_telling_comes_first() -> None:
+    runs = list(everything(Setting()).values())
+    first = [run for name in ORDER[:3] for run in TABLES[name].runs(Setting()).values()]
+    assert runs[: len(first)] == first
+    assert len(runs) == len({key(run) for run in runs})
+    assert {run.vote_batch for run in votes(Setting()).values()} == {3, 24, 96}
+    assert len({(run.seed, run.draw) for run in draws(Setting()).values()}) == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "why"), [("homo", None, "no known table"), ("homogeneous", 0.3, "no known table")]
+)
+def test_tables_that_the_paper_does_not_have(name: str, rate: float | None, why: str) -> None:
+    with pytest.raises(BadInput, match=why):
+        table(name, rate)
+    with pytest.raises(BadInput, match="preset"):
+        Setting("novel")
+
+
+def test_ours_stands_next_to_theirs() -> None:
+    setting = Setting(seeds=2)
+    runs = TABLES[MAIN].runs(setting)
+    entries = [entry(run, 0.5 + 0.1 * seed) for (_, attack, seed), run in runs.items() if attack != "SV"]
+    found = measured(MAIN, setting, entries)
+    assert found["Avg", "SF"] == [0.5, 0.6]
+    off = difference(MAIN, {("Avg", "SF"): [0.5, 0.6]})
+    assert off == pytest.approx(0.55 - 0.04)
+    shown = compared(MAIN, setting, entries)
+    assert shown.rows == list(EIGHT)
+    assert "40 of 48 cells" in shown.caption
+    assert shown["Avg", "SF"].reference == 0.04
+    assert shown["Cent2P", "Worst"].reference == 0.62
+    assert "0.55" in markdown(shown)
+    assert "(paper: 5)" in Setting(rounds=3).caption("emnist")
+    assert "3 rounds (paper: 1,500)" in Setting(rounds=3).caption("emnist")
+    assert "digits instead of emnist" in Setting(sets={"emnist": "digits"}).caption("emnist")
+
+
+def test_the_figure_has_the_papers_names(tmp_path: Path) -> None:
+    entries = [entry(run, 0.5) for run in TABLES["heterogeneous 0.2"].runs(Setting()).values()]
+    shown = group("heterogeneous 0.2", Setting(), entries)
+    assert len(shown.cells) == 56
+    curves(shown, tmp_path / "figure.svg")
+    text = (tmp_path / "figure.svg").read_text()
+    assert all(f"<!-- {name} -->" in text for name in ("PGA", "Cent2P", "CClip"))
+
+
+def test_sneak_and_siege_in_numbers() -> None:
+    text = numbers()
+    assert "cosine -1.00" in text
+    rows = {line[:18].strip(): [float(word) for word in line[18:].split()] for line in text.splitlines()[3:6]}
+    assert rows["Outer: OuterMean"][0] < rows["Average"][0] < rows["Inner: MeanwO"][0]
+    assert rows["Inner: MeanwO"][1] < rows["Average"][1] < rows["Outer: OuterMean"][1]
+
+
+def test_smaller_data_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOLDFAST_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert set(available(tmp_path)) == {"emnist", "cifar10"}
+    assert set(available(tmp_path).values()) <= {"mnist-5k", "digits"}
+
+
+def run(folder: Path, *words: str, code: int = 0) -> str:
+    env = {**os.environ, "XDG_CACHE_HOME": str(folder), "COLUMNS": "200", "NO_COLOR": "1"}
+    env.pop("HOLDFAST_DATA", None)
+    call = [sys.executable, "-c", "from holdfast.cli import main; main()", "paper", *words]
+    done = subprocess.run(call, cwd=folder, capture_output=True, text=True, timeout=200, env=env)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_newcomer_without_the_data_gets_small_numbers_that_say_so(tmp_path: Path) -> None:
+    said = run(tmp_path, "votes", "--rounds", "2", "--store", "s")
+    assert "emnist is not there" in said
+    assert "7 to do: about" in said or "9 to do: about" in said
+    assert "Cent2P under Omn" in said
+    again = run(tmp_path, "votes", "--rounds", "2", "--store", "s")
+    assert "to do" not in again
+    assert len(Store(tmp_path / "s").read()[0]) == 9
+    table = run(tmp_path, "table", "--rounds", "2", "--store", "s", "--dry-run", "--out", "t.tex")
+    assert "3 of 48 cells" in " ".join(table.split())
+    assert r"\toprule" in (tmp_path / "t.tex").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["chapter"], "no known part of the paper"),
+        (["table", "homo"], "no known table"),
+        (["table", "--preset", "x", "--dry-run"], "preset"),
+        (["table", "--rate", "0.3"], "no known table"),
+    ],
+)
+def test_what_cannot_be_shown_is_one_sentence(tmp_path: Path, words: list[str], why: str) -> None:
+    said = run(tmp_path, *words, code=2)
+    assert why in said
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_docs_paper_shows_what_was_measured() -> None:
+    entries, complaints = Store(ARCHIVE).read()
+    assert not complaints
+    text = (ROOT / "docs" / "paper.md").read_text()
+    for name, section in sections(Setting(), entries).items():
+        assert f"<!-- {name} -->\n{section}<!-- /{name} -->" in text, f"{name} is stale: make tables"
