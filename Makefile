@@ -44,6 +44,7 @@ tables: install  ## the tables in README and docs, from results/
 	$(RUN)/python benchmarks/report.py
 
 paper: install  ## the paper's tables measured again; days, resumable; DATA=folder with EMNIST and CIFAR-10
+	mkdir -p runs/paper && cp -n results/paper/runs.jsonl runs/paper/archive.jsonl  # go on from what was measured
 	$(RUN)/holdfast paper all $(if $(DATA),--data $(DATA))
 	$(RUN)/holdfast runs runs/paper --export results/paper/runs.jsonl
 	$(RUN)/python benchmarks/report.py

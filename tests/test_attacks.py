@@ -87,7 +87,7 @@ EVERY: list[Attack] = [
     Empire(),
     Empire(scale=3.0),
     ScaledVariance(),
-    ScaledVariance(z=20 / 35, over="honest"),
+    ScaledVariance(z=-20 / 35, over="honest"),
     ALIE(),
     ALIE(z=-1.5),
     MinMax(),
@@ -343,16 +343,18 @@ def test_the_seven_of_the_paper_as_written_and_as_run() -> None:
     assert [type(a) for a in text.values()] == [*PAPER]
     assert text["Omn"] == Omniscient(form="text")
     assert program["Omn"] == Omniscient()
-    assert program["SV"] == ScaledVariance(z=20 / 35, over="honest")
-    assert seven(text=False, n=10)["SV"] == ScaledVariance(z=2.0, over="honest")
+    assert text["SV"] == ScaledVariance(z=-20.0)
+    assert program["SV"] == ScaledVariance(z=-20 / 35, over="honest")
+    assert seven(text=False, n=10)["SV"] == ScaledVariance(z=-2.0, over="honest")
     assert program["Gauss"] == Gauss(length="deviation")
     assert program["PGA"] == CodedPGA()
 
 
 def test_the_programs_variance_is_that_of_updates_divided_by_n() -> None:
-    """server.py takes mean_H - 20 std(x_i / n): the sum of the weighted updates is the mean of the honest."""
+    """server.py takes mean_H - 20 std(u_i / n) of differences u = -lr g, to which it adds what it gets."""
     seen = view(h=6, b=4)
-    wanted = seen.honest.mean(axis=0) - 20 * (seen.honest / 10).std(axis=0)
+    differences = -0.1 * seen.honest
+    wanted = (differences.mean(axis=0) - 20 * (differences / 10).std(axis=0)) / -0.1
     assert close(seven(text=False, n=10)["SV"](seen), np.tile(wanted, (4, 1)), size=10.0)
 
 
@@ -681,7 +683,7 @@ def test_names_of_the_literature() -> None:
     assert parse("OptALIE", NAMED) == PGA(along="std")
     assert parse("OptIPM(spread=True)", NAMED) == PGA(along="mean", spread=True)
     assert parse("Spread(Empire(scale=0.1))", NAMED) == Spread(Empire())
-    assert parse("ScaledVariance(z=20/35, over='honest')", NAMED) == seven(text=False)["SV"]
+    assert parse("ScaledVariance(z=-20/35, over='honest')", NAMED) == seven(text=False)["SV"]
     assert {type(a) for a in EVERY} == set(ATTACKS.values())
 
 

@@ -58,7 +58,7 @@ def test_the_presets_say_what_is_whose() -> None:
     assert (text.shrink, program.shrink) == (1.0, 31 / 35)
     assert (text.vote_batch, program.vote_batch) == (3, None)
     assert (text.rule.election, program.rule.election) == (Ballot(), Ballot(ties="outer"))
-    assert (text.attack, program.attack) == (ScaledVariance(z=20.0), ScaledVariance(z=20 / 35, over="honest"))
+    assert (text.attack, program.attack) == (ScaledVariance(z=-20.0), ScaledVariance(z=-20 / 35, over="honest"))
     assert paper("CWTM", text=False).shrink == 1.0
     assert paper("CClip", "Gauss").rule == NormBoundedMean(tau=0.215771)
     assert paper("CClip", "Gauss", text=False).rule == NormBoundedMean(tau=2.15771)

@@ -13,6 +13,7 @@ import pytest
 
 from holdfast import BadInput
 from holdfast.cli.report import report
+from holdfast.experiments.export import write as export
 from holdfast.experiments.store import Entry, Store, key, told
 from holdfast.experiments.sweep import runs, sweep
 from holdfast.report.grid import Grid, grid, grids, label
@@ -81,7 +82,7 @@ def test_labels(text: str, f: int | None, short: str) -> None:
 
 def test_attacks_are_called_by_their_text() -> None:
     attacks = [paper("Avg", name, text=False).attack for name in ("none", "SF", "SV")]
-    assert [bare(attack) for attack in attacks] == ["NoAttack", "SignFlip", "ScaledVariance(z=0.5714, over='honest')"]
+    assert [bare(attack) for attack in attacks] == ["NoAttack", "SignFlip", "ScaledVariance(z=-0.5714, over='honest')"]
 
 
 def test_a_grid_has_rules_by_attacks_over_seeds() -> None:
@@ -403,7 +404,7 @@ def test_the_command_writes_a_page(
     assert [row[0] for row in read.rows[:3]] == ["rule", "CWM", "Mean2P"]
     assert any("empty has no record.json" in one for one in read.texts)
     assert len(read.rows) == 3 + 5
-    store.archive(tmp_path / "results.jsonl")
+    export(store.read()[0], tmp_path / "results.jsonl")
     told_by(capsys, tmp_path / "results.jsonl", out=Path("other.html"))
     assert Reader(Path("other.html").read_text()).rows[:3] == read.rows[:3]
 

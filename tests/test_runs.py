@@ -166,8 +166,7 @@ def test_what_is_exported_can_be_read_back(ending: str, store: Path, said: Said)
 def test_an_archive_is_a_store_of_what_is_done(store: Path, said: Said) -> None:
     half(store)
     assert "7 runs in out.jsonl" in said("runs", "--export", "out.jsonl")
-    Store(store).archive(Path("whole.jsonl"))
-    assert Path("out.jsonl").read_bytes() == Path("whole.jsonl").read_bytes()
+    assert all(Entry.read(line).state == "done" for line in Path("out.jsonl").read_bytes().splitlines())
     assert rows(entries(Path("out.jsonl"))) == [row for row in rows(entries(store)) if row["state"] == "done"]
     assert "7 done" in said("out.jsonl")
     assert "is the store itself" in said("out.jsonl", "--where", "seed=0", "--export", "./out.jsonl", code=2)

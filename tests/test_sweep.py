@@ -17,6 +17,7 @@ import pytest
 
 from holdfast import BadInput
 from holdfast.experiments.board import Board, estimate
+from holdfast.experiments.export import write
 from holdfast.experiments.pool import News, carried_out
 from holdfast.experiments.store import Entry, Store, key, told
 from holdfast.experiments.sweep import only, read, runs, sweep
@@ -140,7 +141,7 @@ class TestSweep:
         assert not (store.place(bad) / "failed").exists()
 
     def test_a_process_that_dies_takes_only_its_own_run_with_it(self, tmp_path: Path) -> None:
-        found = runs(GRID | {"seeds": 2, "rounds": 1500})
+        found = runs(GRID | {"seeds": 2, "rounds": 800})
         killed: list[str] = []
         last: dict[str, News] = {}
         for news in carried_out({name: (run, tmp_path / name) for name, run in found.items()}, 2):
@@ -153,7 +154,7 @@ class TestSweep:
         assert [one.what for name, one in last.items() if name != killed[0]] == ["done"] * 3
 
     def test_two_sweeps_share_the_work_and_no_run(self, tmp_path: Path) -> None:
-        (tmp_path / "s.toml").write_text(_text(GRID | {"seeds": 3, "rounds": 1500, "every": 500}))
+        (tmp_path / "s.toml").write_text(_text(GRID | {"seeds": 3, "rounds": 500, "every": 500}))
         both = [started(tmp_path, "s.toml", "--jobs", "1", heard=True) for _ in range(2)]
         said = [one.communicate(timeout=120) for one in both]
         assert [one.returncode for one in both] == [0, 0], said
@@ -263,10 +264,17 @@ class TestStore:
         store = Store(tmp_path / "store")
         for run in runs(GRID).values():
             train(run, store.place(run))
-        assert store.archive(tmp_path / "all.jsonl") == 2
+        assert write(store.read()[0], tmp_path / "all.jsonl") == 2
         there, complaints = Store(tmp_path / "all.jsonl").read()
         assert not complaints
         assert [one.text() for one in there] == [one.text() for one in store.read()[0]]
+        (tmp_path / "further").mkdir()
+        (tmp_path / "further" / "archive.jsonl").write_bytes((tmp_path / "all.jsonl").read_bytes())
+        more = runs(GRID | {"seeds": 2})
+        assert sorted(one[-1] for one in ended(sweep(more, Store(tmp_path / "further"), 1)).values()) == [
+            "done", "done", "there", "there",
+        ]  # fmt: skip
+        assert {one.key for one in Store(tmp_path / "further").read()[0]} == set(more)
         good = json.loads(there[0].text())
         wrong = [{"evaluations": [1]}, {"facts": None}, {"seconds": "x"}, {"state": "zzz"}, {"key": "7"}, {"format": 0}]
         bad = ['{"key": 3}', "[1]", *(json.dumps(good | one) for one in wrong), '{"cut']

@@ -68,6 +68,8 @@ class _Reader:
                 return -value
             case ast.BinOp(ast.Constant(int() | float() as a), ast.Div(), ast.Constant(int() | float() as b)) if b:
                 return a / b  # z=20/35 reads better than its decimals
+            case ast.BinOp(ast.UnaryOp(ast.USub(), left), ast.Div() as by, right):
+                return -self.value(ast.BinOp(left, by, right))
         given = f"{ast.unparse(node)!r} in {self.text!r}"
         raise BadInput(f"{given} is not {article(self.kind)} or a plain value; write one as {self.usual}.")
 

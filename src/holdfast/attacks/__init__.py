@@ -53,7 +53,7 @@ def seven(text: bool = True, n: int = 35) -> dict[str, Attack]:
     far out to find much, or ours instead of the text's, whose sign would help the honest.
 
     >>> seven()["SV"], seven(text=False)["SV"]
-    (ScaledVariance(), ScaledVariance(z=0.5714285714285714, over='honest'))
+    (ScaledVariance(z=-20.0), ScaledVariance(z=-0.5714285714285714, over='honest'))
     """
     return {
         "LF": LabelFlip(by="authors"),
@@ -61,7 +61,7 @@ def seven(text: bool = True, n: int = 35) -> dict[str, Attack]:
         "Gauss": Gauss() if text else Gauss(length="deviation"),
         "Omn": Omniscient(form="text" if text else "program"),
         "Empire": Empire(scale=0.1),
-        "SV": ScaledVariance(z=20.0) if text else ScaledVariance(z=20 / n, over="honest"),
+        "SV": ScaledVariance(z=-20.0) if text else ScaledVariance(z=-20 / n, over="honest"),
         "PGA": PGA() if text else CodedPGA(),
     }
 

@@ -81,7 +81,7 @@ class Gauss(Attack):
 
     `length="same"`: a Gaussian direction with exactly the norm of the worker's update, the text of Yi et al. 2024.
     `length="deviation"`: their program's `gauss`, N(0, s²) in every coordinate with s the standard deviation over the
-    d coordinates of the update. `length="minus"`: their `gauss2`, the text's vector minus the update. A siege.
+    d coordinates of the update. `length="minus"`: the text's vector minus the update. A siege.
 
     >>> row = Gauss()(View(honest=np.zeros((2, 2)), own=np.array([[3.0, 4.0]])))
     >>> round(float(np.linalg.norm(row)), 9)

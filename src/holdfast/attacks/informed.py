@@ -66,9 +66,11 @@ class ScaledVariance(Attack):
     .. math:: \bar x - z \, \sigma(x)
 
     over the honest rows of all workers (`over="all"`) or of the honest ones alone (`over="honest"`). The text of Yi et
-    al. 2024 says z = 20 over all; their program multiplies the updates by 1/n before it takes the deviation, over the
-    honest, so that its z is 20/n: `ScaledVariance(z=20/35, over="honest")`. The sign is the program's; the text
-    gives none. A siege for z = 20, a sneak for z below 1.
+    al. 2024 says 20 over all, without a sign. Their program multiplies the updates by 1/n before it takes the
+    deviation, over the honest, and subtracts it 20 times from model differences, which point against gradients: on
+    gradients it is `ScaledVariance(z=-20/35, over="honest")`. The sign matters as for no other attack: with the
+    program's all weights fall together and a network with ReLUs dies, with the other they rise. A siege for |z| = 20,
+    a sneak below 1.
 
     >>> ScaledVariance(z=2.0)(View(honest=np.array([[1.0], [3.0]]), own=np.array([[1.0], [3.0]])))
     array([[0.],

@@ -35,7 +35,7 @@ HARDER: dict[str, tuple[Any, str]] = {
     "MinSum": (MinSum(), "no farther in sum than the honest are"),
     "Mimic": (Mimic(), "all copy one honest worker"),
     "Empire~": (Spread(Empire(scale=0.1)), "Empire without copies"),
-    "SV~": (Spread(ScaledVariance(z=20.0)), "SV without copies"),
+    "SV~": (Spread(ScaledVariance(z=-20.0)), "SV without copies"),
     "PGA~": (PGA(spread=True), "PGA without copies"),
     "Canvass": (Canvass(), "searched against the election"),
 }

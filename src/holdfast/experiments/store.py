@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from holdfast.training.folder import FORMAT, Folder, in_use, read_record, write_
 
 Line = dict[str, Any]
 MOST = 400  # letters of a complaint
+ARCHIVE = "archive.jsonl"
 STATES = ("done", "running", "begun", "failed")
 
 
@@ -103,10 +105,19 @@ def told(run: Run, state: str, lines: Iterable[Line], **words: Any) -> Entry:
 
 
 class Store:
-    """A folder of runs, or an archive of them (a file of JSON lines), to read and, the folder, to add to."""
+    """A folder of runs, or an archive of them (a file of JSON lines), to read and, the folder, to add to.
+
+    A file archive.jsonl in the folder holds more runs that are done: with it one goes on from an archive elsewhere.
+    """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
+
+    @cached_property
+    def archived(self) -> tuple[list[Entry], list[str]]:
+        """The runs of the folder's archive, and complaints."""
+        kept = self.path / ARCHIVE
+        return _archive(kept) if kept.is_file() else ([], [])
 
     def place(self, run: Run) -> Path:
         """The run's folder, there or not."""
@@ -114,26 +125,24 @@ class Store:
 
     def state(self, run: Run) -> str | None:
         """done, running, begun or failed; None: not there."""
-        return _state(self.place(run))
+        name = key(run)
+        return "done" if any(one.key == name for one in self.archived[0]) else _state(self.path / name)
 
     def read(self) -> tuple[list[Entry], list[str]]:
         """All runs, and a sentence on each folder or line that holds none."""
         if not self.path.exists():
             raise BadInput(f"{self.path} is not there; name a folder of runs, or an archive of them (.jsonl).")
-        if self.path.is_dir():
-            found = [(str(one), one) for one in sorted(self.path.iterdir()) if one.is_dir() and one.name[0] != "."]
-            return _apart((where, lambda one=one: _entry(one)) for where, one in found)
-        lines = enumerate(self.path.read_bytes().splitlines(), 1)
-        return _apart((f"{self.path}:{at}", lambda line=line: Entry.read(line)) for at, line in lines)
+        if not self.path.is_dir():
+            return _archive(self.path)
+        found = [(str(one), one) for one in sorted(self.path.iterdir()) if one.is_dir() and one.name[0] != "."]
+        entries, complaints = _apart((where, lambda one=one: _entry(one)) for where, one in found)
+        all_of = {one.key: one for one in (*self.archived[0], *entries)}
+        return [all_of[name] for name in sorted(all_of)], [*complaints, *self.archived[1]]
 
-    def archive(self, out: Path, known: Iterable[Entry] = ()) -> int:
-        """Write all runs that are done as lines of JSON, in the order of their keys; how many.
 
-        `known` are others to keep, such as those of an earlier archive.
-        """
-        entries = {one.key: one for one in (*known, *self.read()[0]) if one.state == "done"}
-        write_text(out, "".join(f"{entries[name].text()}\n" for name in sorted(entries)))
-        return len(entries)
+def _archive(path: Path) -> tuple[list[Entry], list[str]]:
+    lines = enumerate(path.read_bytes().splitlines(), 1)
+    return _apart((f"{path}:{at}", lambda line=line: Entry.read(line)) for at, line in lines)
 
 
 def _apart(found: Iterable[tuple[str, Any]]) -> tuple[list[Entry], list[str]]:

@@ -25,6 +25,7 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 MARKERS = "osD^vPX*<>hp"
 UNKNOWN = "#e8e8e8"
 PANEL = (2.9, 2.3)  # inches
+LETTER = 0.085  # inches, of a name in the legend
 
 
 def curves(runs: Group | Iterable[Entry], out: Any) -> None:
@@ -38,7 +39,9 @@ def curves(runs: Group | Iterable[Entry], out: Any) -> None:
     many = len(group.columns)
     wide = many if many < 5 else min((4, 3), key=lambda across: -many % across)
     high = -(-many // wide)
-    figure = _figure(max(PANEL[0] * wide, 4.5), PANEL[1] * high + 0.45 + 0.22 * -(-len(group.rows) // wide))
+    broad = max(PANEL[0] * wide, 4.5)
+    across = max(1, min(wide, int(broad / (0.6 + LETTER * max(map(len, group.rows))))))  # names side by side
+    figure = _figure(broad, PANEL[1] * high + 0.45 + 0.22 * -(-len(group.rows) // across))
     panels = list(figure.subplots(high, wide, sharex=True, sharey=True, squeeze=False).flat)
     lines: dict[str, Any] = {}
     for axes, attack in zip(panels, group.columns, strict=False):
@@ -59,7 +62,7 @@ def curves(runs: Group | Iterable[Entry], out: Any) -> None:
         axes.tick_params(labelbottom=True)
     shown = [rule for rule in group.rows if rule in lines]
     names = [_text(rule) for rule in shown]
-    figure.legend([lines[rule] for rule in shown], names, loc="outside lower center", ncols=wide, frameon=False)
+    figure.legend([lines[rule] for rule in shown], names, loc="outside lower center", ncols=across, frameon=False)
     _save(figure, out)
 
 

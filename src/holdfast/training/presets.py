@@ -43,7 +43,7 @@ def paper(rule: str, attack: str = "none", rate: float = 0.4, text: bool = True,
     tables need a `split`, such as "Dirichlet(alpha=0.1)".
 
     >>> paper("Mean1P", "SV").attack, paper("Mean1P", "SV", text=False).shrink
-    (ScaledVariance(), 0.6)
+    (ScaledVariance(z=-20.0), 0.6)
     """
     for name, known, kind in ((rule, RULES, "rule"), (attack, ["none", *seven()], "attack")):
         if name not in known:
