@@ -17,7 +17,8 @@ from holdfast import BadInput
 from holdfast.cli import main
 from holdfast.experiments.export import COLUMNS, compared, picked, rows, tensorboard, write
 from holdfast.experiments.store import Entry, Store
-from holdfast.experiments.sweep import condition, only, runs, sweep
+from holdfast.experiments.sweep import only, runs, sweep
+from holdfast.experiments.where import condition
 from holdfast.training.folder import Folder
 from tests.test_experiments import SMALL
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -80,6 +81,8 @@ class TestFile:
             ("rules = [", "no TOML"),
             ("rules = ['CWTM(f={f})']\nrates = 0.4\nworkers = 2.5", "workers = 2.5"),
             ("[rules]\na = 'CWM()'", "rule"),
+            ("rules = ['CWM()']\nseeds = 100000000000000000000", "combinations"),
+            ("rules = ['CWM()']\nrates = 0.1\nworkers = 1" + 400 * "0", "workers"),
         ],
     )
     def test_what_cannot_be_run_is_one_sentence(self, tmp_path: Path, text: str, why: str) -> None:
@@ -96,6 +99,16 @@ class TestFile:
         (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
         with pytest.raises(BadInput, match="no TOML"):
             read(tmp_path / "bytes.toml")
+
+    def test_a_mark_at_the_beginning_and_zeros_do_no_harm(self, tmp_path: Path) -> None:
+        (tmp_path / "s.toml").write_text("rules = ['CWM()']\nmomentum = [0.0, -0.0]\n", encoding="utf-8-sig")
+        assert len(read(tmp_path / "s.toml")) == 1
+
+    def test_conditions_know_the_text_that_was_written(self) -> None:
+        found = runs({"rules": ["CWTM(8)", "CWM()"], "attacks": ["Empire(scale=0.1)", "SignFlip()"], "byzantine": 8})
+        assert len(only(found, ["attack=Empire(scale=0.1)"])) == 2
+        assert len(only(found, ["attack!=Empire(scale=0.1)"])) == 2
+        assert len(only(found, ["rule=CWTM(8)"])) == 2
 
     def test_only_some(self) -> None:
         found = runs(GRID | {"seeds": 3})
@@ -241,6 +254,44 @@ class TestStore:
         with pytest.raises(BadInput, match="of format 0 and this holdfast writes"):
             train(found[1], second)
 
+    def test_done_is_done_only_with_the_run_itself(self, tmp_path: Path) -> None:
+        store, (one, other) = Store(tmp_path), runs(GRID).values()
+        train(one, store.place(one))
+        shutil.copytree(store.place(one), store.place(other))
+        assert store.state(other) == "broken"
+        news = ended(sweep({key(run): run for run in (one, other)}, store, 1))
+        assert news == {key(one): ["there"], key(other): ["failed"]}
+        entries, (said,) = store.read()
+        assert [entry.run for entry in entries] == [one]
+        assert "another run than its name says" in said
+        (store.place(one) / "metrics.jsonl").unlink()
+        (store.place(one) / "summary.json").unlink(missing_ok=True)
+        assert store.state(one) == "broken"
+
+    def test_an_archive_s_run_is_not_hidden_by_an_unfinished_folder(self, tmp_path: Path) -> None:
+        store = Store(tmp_path)
+        for run in runs(GRID).values():
+            train(run, store.place(run))
+        write(store.read()[0], tmp_path / "archive.jsonl")
+        (store.place(run) / "done").unlink()
+        assert [entry.state for entry in Store(tmp_path).read()[0]] == ["done", "done"]
+        assert Store(tmp_path).state(run) == "done"
+
+    def test_the_time_of_an_interrupted_run_is_kept(self, tmp_path: Path) -> None:
+        run = Run(rule="CWM()", **SMALL | {"rounds": 6})
+        with pytest.raises(KeyboardInterrupt):
+            train(run, tmp_path / "run", on_round=_stop, save=0)
+        before = json.loads((tmp_path / "run" / "timing.json").read_text())["seconds"]
+        train(run, tmp_path / "run")
+        assert json.loads((tmp_path / "run" / "timing.json").read_text())["seconds"] >= before
+
+    def test_notes_of_failures_may_be_anything(self, tmp_path: Path) -> None:
+        run = Run(rule="CWM()", **SMALL)
+        with Folder(tmp_path / key(run), run).held():
+            pass
+        (tmp_path / key(run) / "failed").write_bytes(b"x\xff")
+        assert [one.what for one in sweep({key(run): run}, Store(tmp_path), 1)] == ["failed"]
+
     def test_a_line_that_was_cut_off_is_left_out(self, tmp_path: Path) -> None:
         run = Run(rule="CWM()", **SMALL | {"rounds": 6})
         with pytest.raises(KeyboardInterrupt):
@@ -276,7 +327,18 @@ class TestStore:
         ]  # fmt: skip
         assert {one.key for one in Store(tmp_path / "further").read()[0]} == set(more)
         good = json.loads(there[0].text())
-        wrong = [{"evaluations": [1]}, {"facts": None}, {"seconds": "x"}, {"state": "zzz"}, {"key": "7"}, {"format": 0}]
+        odd = [{"round": 4, "accuracy": value} for value in ("hi", [1], 5, True, float("nan"))]
+        wrong: list[dict[str, Any]] = [{"evaluations": [one]} for one in odd]
+        wrong += [
+            {"seconds": 10**400},
+            {"facts": {"outer": "x"}},
+            {"evaluations": [1]},
+            {"facts": None},
+            {"seconds": "x"},
+            {"state": "zzz"},
+            {"key": "7"},
+            {"format": 0},
+        ]
         bad = ['{"key": 3}', "[1]", *(json.dumps(good | one) for one in wrong), '{"cut']
         with (tmp_path / "all.jsonl").open("a") as file:
             file.write("\n".join(bad))
@@ -331,6 +393,21 @@ class TestDisk:
             list(sweep({key(run): run}, Store(small_disk), 1))
         with pytest.raises(BadInput, match=r"cannot be written .Read-only file system"):
             train(run, small_disk / "run")
+
+
+def test_markup_in_a_failure_is_text(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(_text(GRID | {"data": "[/b]nope [red]x"}))
+    one = started(tmp_path, "s.toml", heard=True)
+    out, err = one.communicate(timeout=100)
+    assert one.returncode == 1
+    assert "Traceback" not in err
+    assert "'[/b]nope [red]x' is no known data set" in err
+    assert "2 failed" in out
+
+
+def test_no_processes_at_all_are_refused() -> None:
+    with pytest.raises(BadInput, match="at least 1"):
+        list(carried_out({}, -1))
 
 
 def test_the_board_counts_and_guesses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ def watch(news: Iterator[News], runs: Runs, console: Console | None = None) -> B
         for one in news:
             board.hear(one)
             if one.what in ("done", "failed"):
-                console.print(_line(board, one), soft_wrap=True, highlight=False)
+                console.print(Text(_line(board, one)), soft_wrap=True)
         return board
     with Live(_table(board), console=console, refresh_per_second=4) as live:
         for one in news:
@@ -64,6 +64,6 @@ def _table(board: Board) -> Group:
         run = board.runs[name]
         shown = "" if live.accuracy is None else f"{live.accuracy:.3f}"
         bar = ProgressBar(total=run.rounds, completed=live.round, width=20)
-        out.add_row(named(run), f"{live.round}/{run.rounds}", bar, shown)
+        out.add_row(Text(named(run)), f"{live.round}/{run.rounds}", bar, shown)
     failures = [Text(f"failed: {named(board.runs[name])}: {why}", style="red") for name, why in board.failed.items()]
     return Group(out, *failures[-MOST:], Text(f"{counted(board)}; about {spoken(board.seconds())} left", style="bold"))

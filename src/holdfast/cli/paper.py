@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from holdfast.cli.example import example
 from holdfast.cli.live import counted, watch
@@ -67,7 +68,7 @@ def paper(
             console.print(
                 f"{wanted} is not there (holdfast data {wanted}), so {found} stands in; not the paper's numbers"
             )
-    console.print(f"{len(runs)} trainings, {len(runs) - len(todo)} of them done: {store}", highlight=False)
+    console.print(Text(f"{len(runs)} trainings, {len(runs) - len(todo)} of them done: {store}"))
     if todo and not dry_run:
         _run(todo, kept, data, jobs, cluster, console)
     entries = kept.read()[0] if store.exists() else []

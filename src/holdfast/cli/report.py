@@ -11,7 +11,7 @@ from rich.console import Console
 from holdfast.cli.example import example
 from holdfast.errors import BadInput, plural
 from holdfast.experiments.store import Entry, Store
-from holdfast.experiments.sweep import condition
+from holdfast.experiments.where import condition
 from holdfast.report.grid import grids
 from holdfast.report.sheet import write
 from holdfast.report.tables import latex, markdown, terminal

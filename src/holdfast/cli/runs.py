@@ -16,7 +16,7 @@ from holdfast.cli.example import example
 from holdfast.errors import BadInput, plural
 from holdfast.experiments.export import COLUMNS, RECORD, Row, compared, picked, rows, tensorboard, write
 from holdfast.experiments.store import STATES, Entry, Store
-from holdfast.experiments.sweep import short
+from holdfast.experiments.where import short
 from holdfast.spec import unknown
 
 WIDE = 100_000  # of a table that goes to a file or another program

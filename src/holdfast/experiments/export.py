@@ -16,7 +16,7 @@ from typing import Any
 
 from holdfast.errors import BadInput
 from holdfast.experiments.store import Entry, Store, key
-from holdfast.experiments.sweep import meets, short
+from holdfast.experiments.where import meets, short
 from holdfast.spec import unknown
 from holdfast.training import Run
 from holdfast.training.folder import Folder, read_record

@@ -62,6 +62,8 @@ def carried_out(
 
     Whoever stops listening ends the processes; runs in folders go on from there another time.
     """
+    if processes is not None and processes < 1:
+        raise BadInput(f"{processes} processes were asked for; it takes at least 1.")
     waiting, later = deque(jobs), dict[Any, float]()
     idle = [_Hand(data) for _ in range(min(processes or cores(), len(jobs)))]
     busy: list[_Hand] = []
@@ -96,6 +98,7 @@ class _Hand:
         self.key: Any = None
         self.process: Any = None
         self.pipe: Connection | None = None
+        self.heard = False
 
     def take(self, key: Any, job: tuple[Run, Path | None]) -> None:
         """Begin with a run."""
@@ -114,16 +117,19 @@ class _Hand:
         """What there is to tell; waits for it."""
         try:
             assert self.pipe is not None
-            return News(self.key, **self.pipe.recv())
+            found = News(self.key, **self.pipe.recv())
+            self.heard = True
+            return found
         except (EOFError, OSError):
             self.process.join()
             code, self.process = self.process.exitcode, None
             ended = f"was ended by signal {-code}, perhaps for lack of memory" if code < 0 else f"ended with {code}"
-            return News(self.key, "failed", why=f"its process {ended}; nothing that it saved is lost.")
+            hint = "" if self.heard or code < 0 else "; a script starts sweeps under if __name__ == '__main__':"
+            return News(self.key, "failed", why=f"its process {ended}{hint}; nothing that it saved is lost.")
 
     def end(self) -> None:
         """Do not wait for the run."""
-        if self.process is not None:
+        if self.process is not None and self.process.pid is not None:
             self.process.terminate()
             self.process.join()
 

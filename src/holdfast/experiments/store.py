@@ -75,9 +75,14 @@ class Entry:
         lines = isinstance(self.evaluations, list) and all(isinstance(line, dict) for line in self.evaluations)
         if not lines or not all(type(line.get("round")) is int for line in self.evaluations):
             raise BadInput("its evaluations are no list of what was measured after how many rounds")
-        number = self.seconds is None or type(self.seconds) in (int, float)
-        if not isinstance(self.facts, dict) or not number or self.state not in STATES or not isinstance(self.why, str):
-            raise BadInput("its facts, seconds, state or why are none")
+        if not isinstance(self.facts, dict) or self.state not in STATES or not isinstance(self.why, str):
+            raise BadInput("its facts, state or why are none")
+        facts = [value for name, value in self.facts.items() if name != "workers"]
+        told = [value for line in self.evaluations for value in line.values()]
+        if not all(value is None or _number(value) for value in (self.seconds, *facts, *told)):
+            raise BadInput("its evaluations, facts or seconds are not finite numbers")
+        if not all(line.get("accuracy") is None or 0 <= line["accuracy"] <= 1 for line in self.evaluations):
+            raise BadInput("its accuracies are not between 0 and 1")
         if self.key != key(self.run):
             raise BadInput(f"its key is {self.key!r} and that of its run {key(self.run)!r}")
 
@@ -114,19 +119,25 @@ class Store:
         self.path = Path(path)
 
     @cached_property
-    def archived(self) -> tuple[list[Entry], list[str]]:
-        """The runs of the folder's archive, and complaints."""
+    def archived(self) -> tuple[dict[str, Entry], list[str]]:
+        """The runs of the folder's archive that are done, and complaints."""
         kept = self.path / ARCHIVE
-        return _archive(kept) if kept.is_file() else ([], [])
+        entries, complaints = _archive(kept) if kept.is_file() else ([], [])
+        return {one.key: one for one in entries if one.state == "done"}, complaints
 
     def place(self, run: Run) -> Path:
         """The run's folder, there or not."""
         return self.path / key(run)
 
     def state(self, run: Run) -> str | None:
-        """done, running, begun or failed; None: not there."""
+        """done, running, begun, failed, or broken: done, but not this run; None: not there."""
+        if self.path.exists() and not self.path.is_dir():
+            raise BadInput(f"{self.path} is a file; name a folder for the runs.")
         name = key(run)
-        return "done" if any(one.key == name for one in self.archived[0]) else _state(self.path / name)
+        if name in self.archived[0]:
+            return "done"
+        state = _state(self.path / name)
+        return "broken" if state == "done" and not _sound(self.path / name, run) else state
 
     def read(self) -> tuple[list[Entry], list[str]]:
         """All runs, and a sentence on each folder or line that holds none."""
@@ -136,13 +147,14 @@ class Store:
             return _archive(self.path)
         found = [(str(one), one) for one in sorted(self.path.iterdir()) if one.is_dir() and one.name[0] != "."]
         entries, complaints = _apart((where, lambda one=one: _entry(one)) for where, one in found)
-        all_of = {one.key: one for one in (*self.archived[0], *entries)}
-        return [all_of[name] for name in sorted(all_of)], [*complaints, *self.archived[1]]
+        folders = [one for one in entries if one.key not in self.archived[0]]
+        return sorted([*self.archived[0].values(), *folders], key=lambda one: one.key), [*complaints, *self.archived[1]]
 
 
 def _archive(path: Path) -> tuple[list[Entry], list[str]]:
     lines = enumerate(path.read_bytes().splitlines(), 1)
-    return _apart((f"{path}:{at}", lambda line=line: Entry.read(line)) for at, line in lines)
+    entries, complaints = _apart((f"{path}:{at}", lambda line=line: Entry.read(line)) for at, line in lines)
+    return list({one.key: one for one in entries}.values()), complaints
 
 
 def _apart(found: Iterable[tuple[str, Any]]) -> tuple[list[Entry], list[str]]:
@@ -174,16 +186,31 @@ def _entry(place: Path) -> Entry:
     if state is None:
         raise BadInput(f"{place} has no record.json, so it is no run; move it elsewhere")
     run = read_record(place)
+    if len(place.name) == 16 and place.name != key(run) and all(letter in "0123456789abcdef" for letter in place.name):
+        raise BadInput(f"{place} holds another run than its name says, that of {key(run)}; move it elsewhere")
     seconds = _seconds(place / "timing.json")
     if state == "done" and (summary := _summary(place, key(run))):
         return Entry(**vars(summary) | {"seconds": seconds})
-    why = _why(place) if state == "failed" else ""
+    why = why_failed(place) if state == "failed" else ""
     folder = Folder(place, run)
     lines: Iterator[Line] | list[Line] = folder.whole() if state == "done" else folder.lines()
     return told(run, state, lines, seconds=seconds, why=why)
 
 
-def _why(place: Path) -> str:
+def _number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < 1e300
+
+
+def _sound(place: Path, run: Run) -> bool:
+    """Whether a folder that is done holds this run."""
+    try:
+        return read_record(place) == run and ((place / "summary.json").exists() or bool(Folder(place, run).whole()))
+    except BadInput:
+        return False
+
+
+def why_failed(place: Path) -> str:
+    """The note of a run that failed."""
     try:
         return (place / "failed").read_text(errors="replace")
     except OSError:
@@ -192,7 +219,8 @@ def _why(place: Path) -> str:
 
 def summarise(place: Path, run: Run) -> None:
     """Leave beside a finished run what reports need, so that they need not read all of its rounds."""
-    write_text(place / "summary.json", told(run, "done", Folder(place, run).whole()).text())
+    if not (place / "summary.json").exists():
+        write_text(place / "summary.json", told(run, "done", Folder(place, run).whole()).text())
 
 
 def _summary(place: Path, name: str) -> Entry | None:
@@ -205,6 +233,7 @@ def _summary(place: Path, name: str) -> Entry | None:
 
 def _seconds(path: Path) -> float | None:
     try:
-        return float(json.loads(path.read_text())["seconds"])
+        found = json.loads(path.read_text())["seconds"]
+        return float(found) if _number(found) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 import itertools
-import operator
-import re
+import math
 import tempfile
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from holdfast.errors import BadInput
 from holdfast.experiments.pool import News, carried_out
-from holdfast.experiments.store import Store, key
+from holdfast.experiments.store import Store, key, why_failed
+from holdfast.experiments.where import condition
 from holdfast.spec import unknown
 from holdfast.training import Run
 from holdfast.training.folder import write_text
-from holdfast.twophase import Cent2P, Mean2P
 
 Runs = dict[str, Run]
 PLURAL = {"rules": "rule", "attacks": "attack", "rates": "rate", "splits": "split", "seeds": "seed"}
 KNOWN = {one.name for one in fields(Run)} | {"rate"}
-ORDER: dict[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+MOST = 100_000  # runs of a sweep
 
 
 def read(path: Path | str) -> Runs:
     """The runs of a sweep file, by key."""
     try:
-        given = tomllib.loads(Path(path).read_text())
+        given = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise BadInput(f"{path} cannot be read ({error.strerror}); name a sweep file.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -62,13 +56,15 @@ def runs(grid: Mapping[str, Any]) -> Runs:
             raise BadInput(unknown(str(name), sorted(KNOWN | set(PLURAL)), "key of a sweep"))
         if field in axes:
             raise BadInput(f"a sweep was given {field!r} twice, as {name!r} too; say it once.")
-        axes[field] = list(range(given)) if name == "seeds" and type(given) is int else _listed(given)
+        axes[field] = list(range(min(given, MOST + 1))) if name == "seeds" and type(given) is int else _listed(given)
         if not axes[field]:
             raise BadInput(f"a sweep was given no {name}; name at least one.")
     if "rule" not in axes:
         raise BadInput("a sweep was given no rules; name at least one, such as rules = ['MeanwO(f={f})'].")
     if {"rate", "byzantine"} <= set(axes):
         raise BadInput("a sweep was given both rates and byzantine; say one of them.")
+    if (many := math.prod(map(len, axes.values()))) > MOST:
+        raise BadInput(f"a sweep was given {many:,} combinations or more; it takes {MOST:,} at most.")
     found = [_run(dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
     return {key(run): run for run in found}
 
@@ -78,7 +74,7 @@ def _run(words: dict[str, Any]) -> Run:
     if (rate := words.pop("rate", None)) is not None:
         if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < 0.5:
             raise BadInput(f"a sweep was given rate = {rate!r}; it is a share of the workers, from 0 to below 0.5.")
-        words["byzantine"] = int(rate * workers + 1e-9) if type(workers) is int else 0
+        words["byzantine"] = int(rate * workers + 1e-9) if type(workers) is int and workers < 2**31 else 0
     if isinstance(words["rule"], str):
         words["rule"] = words["rule"].replace("{f}", str(words.get("byzantine", 0)))
     return Run(**words)
@@ -92,60 +88,6 @@ def only(found: Runs, conditions: list[str]) -> Runs:
     """The runs that meet all conditions such as 'rule=Mean*', 'seed<2', 'attack!=NoAttack()'."""
     tests = [condition(text) for text in conditions]
     return {name: run for name, run in found.items() if all(test(run) for test in tests)}
-
-
-def condition(text: str) -> Callable[[Run], bool]:
-    """A test of a run's record.
-
-    >>> condition("rule=Mean*")(Run(rule="MeanwO(f=2)")), condition("seed>=1")(Run(rule="MeanwO(f=2)"))
-    (True, False)
-    """
-    test = meets(text, sorted(KNOWN - {"rate"}))
-    return lambda run: test(run.record())
-
-
-def meets(text: str, names: Collection[str]) -> Callable[[Mapping[str, Any]], bool]:
-    """A test of values by name: field=pattern or field!=pattern, where * and ? stand for any letters, or a comparison
-    with a number, such as accuracy<0.5, which a value that is not known does not meet.
-
-    Mean2P and Cent2P are found by these names too.
-    """
-    found = re.fullmatch(r"\s*(\w+)\s*(!=|<=|>=|==|=|<|>)\s*(.*?)\s*", text, re.S)
-    name, sign, wanted = found.groups() if found else ("", "", "")
-    number = _number(wanted)
-    if name not in names or (sign in ORDER and number is None):
-        known = ", ".join(names)
-        raise BadInput(
-            f"a condition was given as {text!r}; write field=pattern or field<number, the field one of {known}."
-        )
-    if sign in ORDER:
-        return lambda row: isinstance(row[name], (int, float)) and ORDER[sign](row[name], number)
-    pattern = wanted.replace("[", "[[]")
-
-    def same(value: Any) -> bool:
-        if isinstance(value, (int, float)) and value == number:
-            return True
-        return any(fnmatchcase(text, pattern) for text in {str(value), short(str(value))})
-
-    return lambda row: same(row[name]) != (sign == "!=")
-
-
-def short(rule: str) -> str:
-    """A rule by the paper's name, if it has one there.
-
-    >>> short("TwoPhase(inner=MeanwO(f=2), outer=OuterMean(f=2))"), short("CWM()")
-    ('Mean2P(f=2)', 'CWM()')
-    """
-    found = re.match(r"TwoPhase\(inner=\w+\(f=(\d+)\)", rule)
-    made = {repr(pair(int(found[1]))): pair.__name__ for pair in (Cent2P, Mean2P)} if found else {}
-    return f"{made[rule]}(f={found[1]})" if found and rule in made else rule
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def sweep(
@@ -166,8 +108,12 @@ def sweep(
         state, place = store.state(run), store.place(run)
         if state == "done":
             yield News(name, "there", round=run.rounds)
+        elif state == "broken":
+            yield News(
+                name, "failed", why=f"{place} does not hold the run of its name; move it elsewhere, then run again."
+            )
         elif state == "failed" and not retry_failed:
-            yield News(name, "failed", why=(place / "failed").read_text())
+            yield News(name, "failed", why=why_failed(place))
         else:
             todo[name] = (run, place)
     for news in carry(todo, jobs, data):
@@ -175,13 +121,16 @@ def sweep(
         if news.what == "unwritable":
             raise BadInput(news.why)
         if news.what == "failed" and place.is_dir():  # what failed before it began, for lack of data, is tried again
-            write_text(place / "failed", news.why)
+            with suppress(OSError):  # the disk may be the reason
+                write_text(place / "failed", news.why)
         elif news.what == "done":
             (place / "failed").unlink(missing_ok=True)
         yield news
 
 
 def _writable(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise BadInput(f"{path} is a file; name a folder for the runs.")
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):

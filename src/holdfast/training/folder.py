@@ -40,7 +40,7 @@ class Folder:
     """
 
     def __init__(self, path: Path, run: Run, mark: str = OWN) -> None:
-        self.path, self.run, self.mark = path, run, mark
+        self.path, self.run, self.mark, self.since = path, run, mark, time.monotonic()
         if path.exists() and not path.is_dir():
             raise BadInput(f"{path} is a file; name a folder for the run.")
         self._same()
@@ -105,6 +105,7 @@ class Folder:
             file.flush()
             os.fsync(file.fileno())
         state.save(self.path / "checkpoint.npz")
+        self.spent()
 
     def finish(self, state: State) -> None:
         """The models, and the mark, last."""
@@ -114,8 +115,9 @@ class Folder:
         write_text(self.path / "done", "")
         (self.path / "checkpoint.npz").unlink(missing_ok=True)
 
-    def spent(self, seconds: float) -> None:
-        """Add to the time that the run took, which has a file of its own."""
+    def spent(self) -> None:
+        """Add the time since it was last called to what the run took, which has a file of its own."""
+        seconds, self.since = time.monotonic() - self.since, time.monotonic()
         timing = self.path / "timing.json"
         try:
             before = float(json.loads(timing.read_text())["seconds"])
@@ -158,8 +160,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 def write_text(path: Path, text: str) -> None:
     """To a file, whole or not at all."""
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(text)
+    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
+    beside.write_text(text, encoding="utf-8", errors="backslashreplace")
     os.replace(beside, path)
 
 

@@ -145,7 +145,7 @@ class Run:
             raise BadInput(f"Run was given {name} = {given!r}; it is a finite number.")
         if given < 0 or (positive and given == 0):
             raise BadInput(f"Run was given {name} = {given!r}; it is {'above' if positive else 'at least'} 0.")
-        object.__setattr__(self, name, float(given))
+        object.__setattr__(self, name, float(given) + 0.0)  # no -0.0, which has another text
 
     def _possible(self) -> None:
         if self.byzantine >= self.workers:

@@ -112,7 +112,6 @@ def train(
 
 
 def _trained(run: Run, kept: Folder | None, task: Task, on_round: Listener | None, save: float) -> Result:
-    began = time.monotonic()
     state = State.first(run, task)
     state = (kept.state(state) if kept else None) or state
     lines = list(kept.lines()) if kept else []
@@ -128,7 +127,7 @@ def _trained(run: Run, kept: Folder | None, task: Task, on_round: Listener | Non
             kept.finish(state)
     finally:
         if kept:
-            kept.spent(time.monotonic() - began)
+            kept.spent()
     return Result(run, lines, state.model, state.average)
 
 

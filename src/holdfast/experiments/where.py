@@ -1,0 +1,85 @@
+"""Which runs: conditions such as rule=Mean*, seed<2 or accuracy>=0.5."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields
+from fnmatch import fnmatchcase
+from typing import Any
+
+from holdfast.errors import BadInput
+from holdfast.spec import parse
+from holdfast.training import Run
+from holdfast.training.run import TEXTS
+from holdfast.twophase import Cent2P, Mean2P
+
+ORDER: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def condition(text: str) -> Callable[[Run], bool]:
+    """A test of a run's record.
+
+    >>> condition("rule=Mean*")(Run(rule="MeanwO(f=2)")), condition("seed>=1")(Run(rule="MeanwO(f=2)"))
+    (True, False)
+    """
+    test = meets(text, sorted(one.name for one in fields(Run)))
+    return lambda run: test(run.record())
+
+
+def meets(text: str, names: Collection[str]) -> Callable[[Mapping[str, Any]], bool]:
+    """A test of values by name: field=pattern or field!=pattern, where * and ? stand for any letters, or a comparison
+    with a number, such as accuracy<0.5, which a value that is not known does not meet.
+
+    Mean2P and Cent2P are found by these names too.
+    """
+    found = re.fullmatch(r"\s*(\w+)\s*(!=|<=|>=|==|=|<|>)\s*(.*?)\s*", text, re.S)
+    name, sign, wanted = found.groups() if found else ("", "", "")
+    number = _number(wanted)
+    if name not in names or (sign in ORDER and number is None):
+        known = ", ".join(names)
+        raise BadInput(
+            f"a condition was given as {text!r}; write field=pattern or field<number, the field one of {known}."
+        )
+    if sign in ORDER:
+        return lambda row: isinstance(row[name], (int, float)) and ORDER[sign](row[name], number)
+    pattern, exact = wanted.replace("[", "[[]"), _exact(name, wanted)
+
+    def same(value: Any) -> bool:
+        if (isinstance(value, (int, float)) and value == number) or (exact is not None and value == exact):
+            return True
+        return any(fnmatchcase(text, pattern) for text in {str(value), short(str(value))})
+
+    return lambda row: same(row[name]) != (sign == "!=")
+
+
+def short(rule: str) -> str:
+    """A rule by the paper's name, if it has one there.
+
+    >>> short("TwoPhase(inner=MeanwO(f=2), outer=OuterMean(f=2))"), short("CWM()")
+    ('Mean2P(f=2)', 'CWM()')
+    """
+    found = re.match(r"TwoPhase\(inner=\w+\(f=(\d+)\)", rule)
+    made = {repr(pair(int(found[1]))): pair.__name__ for pair in (Cent2P, Mean2P)} if found else {}
+    return f"{made[rule]}(f={found[1]})" if found and rule in made else rule
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _exact(name: str, text: str) -> str | None:
+    """The text that a record has for this value: Empire() for Empire(scale=0.1)."""
+    try:
+        return repr(parse(text, TEXTS[name][0], TEXTS[name][2])) if name in TEXTS else None
+    except BadInput:
+        return None
