@@ -3,8 +3,8 @@
 The plain loop goes from worker to worker: each loads the model, computes the gradient of its own 3 images and sends it
 in float64; the server measures every pair of vectors by itself, for the inner and the outer set, as theirs does in one
 phase too; in two phases every worker computes its loss on its own 24 images for both candidates. 35 workers of which
-14 lie (Omn), 115,646 parameters, one thread on both sides, in turn, the best time counts. Random images, which cost
-what real ones do. Both reach the same aggregate, which is checked.
+14 lie (Omn), 115,646 parameters, as many torch threads on both sides, in turn, the best time counts. Random images,
+which cost what real ones do. Both reach the same aggregate, which is checked.
 
 example:  python benchmarks/cell.py --out results/benchmarks/cell.json
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import Row, interleaved, progress, result, save, table
+from common import Row, cores, interleaved, progress, result, save, table
 from torch import nn
 from torch.nn import functional as F
 from training import images
@@ -89,9 +89,10 @@ class Plain:
         self.t += 1
 
 
-def compared(name: str, rounds: int) -> Row:
+def compared(name: str, many: int, rounds: int) -> Row:
     """One ratio; both sides start from the same model, see the same images and must go the same way."""
-    run = paper(name, "Omn", 0.4, text=False, vote_batch=VOTE, probe=0).changed(rounds=10**6, every=10**6, test=10)
+    run = paper(name, "Omn", 0.4, text=False, vote_batch=VOTE, probe=0, threads=many)
+    run = run.changed(rounds=10**6, every=10**6, test=10)
     task = Workers(run, data=images(35 * 800))
     state = State.first(run, task)
     ours = (two_phase_rashb if run.two_phase else rashb)(run, task, state)
@@ -103,8 +104,13 @@ def compared(name: str, rounds: int) -> Row:
     if not off < 1e-4:
         raise SystemExit(f"{name}: the plain loop went another way, by {off:.1g} of the aggregate")
     mine, theirs = interleaved(lambda: next(ours), plain.round, rounds)
-    progress(f"{name}: {1000 * mine:.0f} ms, plain {1000 * theirs:.0f} ms: {theirs / mine:.1f} times faster")
-    words = {"what": f"a round of {name} under Omn", "against": "a plain loop as in the authors' program"}
+    progress(
+        f"{name}, {many} threads: {1000 * mine:.0f} ms, plain {1000 * theirs:.0f} ms: {theirs / mine:.1f} times faster"
+    )
+    words = {
+        "what": f"a round of {name} under Omn, {many} torch thread{'s' * (many > 1)}",
+        "against": "a plain loop as in the authors' program",
+    }
     times = {"milliseconds": round(1000 * mine, 1), "plain": round(1000 * theirs, 1)}
     return result(mine / theirs, BAR, False, **words, **times, measure="time ratio")
 
@@ -114,8 +120,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=DEFAULT)
     parser.add_argument("--rounds", type=int, default=10)
     given = parser.parse_args()
-    with threads(1):
-        found = [compared(name, given.rounds) for name in ("Mean1P", "Mean2P")]
+    found = []
+    for many in sorted({1, cores()}):
+        with threads(many):
+            found += [compared(name, many, given.rounds) for name in ("Mean1P", "Mean2P")]
     save(given.out, found, ("holdfast", "numpy", "torch"))
     print(table(found))
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import BadInput
-from holdfast.rules import CATALOGUE, CenterwO, MeanwO, OuterCenter, OuterMean
+from holdfast.rules import CATALOGUE, CenterwO, MeanwO, OuterCenter, OuterMean, driver
 from holdfast.rules.base import Stage
 from holdfast.rules.decision import Decision
 from holdfast.structure import flatten
@@ -178,7 +178,8 @@ def propose(X: Any, inner: Any, outer: Any, *more: Any, **words: Any) -> Candida
             f"propose was given {2 + len(more)} candidates; with more than two, votes split between the good ones "
             "and f liars can win, so propose two."
         )
-    both = Candidates(*(rule.decide(X, **needs(rule, **words)) for rule in (inner, outer)))
+    like, measure = words.pop("like", None), words.pop("measure", None)
+    both = Candidates(*driver.both((inner, outer), X, (needs(inner, **words), needs(outer, **words)), like, measure))
     for stage in both.outer.rule.stages():
         if isinstance(stage, OuterCenter | OuterMean) and stage.f == 1 and outer not in _TOLD:
             _TOLD.add(outer)

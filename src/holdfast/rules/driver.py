@@ -18,33 +18,65 @@ from holdfast.updates import Measured, Updates, read
 Rng = np.random.Generator
 log = logging.getLogger("holdfast")
 _TOLD: set[tuple[Any, Any]] = set()
+Memo = dict[Any, tuple[np.ndarray, float]]
+"""Distances of rows as they came, by which rows and what was asked."""
 
 
 def run(rule: Any, X: Any, rng: Rng | None, start: Any, like: Any, measure: Measured | None, explain: bool) -> Decision:
     """Measure, decide, combine: the driver of every rule."""
+    check(rule, rng)
+    given = read(X, repr(rule), like, measure)
+    return decided(rule, given, rng, start, explain, Memo())
+
+
+def check(rule: Any, rng: Rng | None) -> None:
+    """Refuse a rule that does not answer, or draws without a generator."""
     if not rule.answers:
         raise BadInput(f"{rule!r} gives back many vectors; follow it by a rule, as in {rule!r} >> Average().")
     if (rule.random and rng is None) or not isinstance(rng, Rng | None):
         raise BadInput(f"{rule!r} draws at random; pass rng=numpy.random.default_rng(seed).")
-    given = read(X, repr(rule), like, measure)
+
+
+def both(
+    rules: tuple[Any, Any], X: Any, words: tuple[dict[str, Any], dict[str, Any]], like: Any, measure: Any
+) -> list[Decision]:
+    """Two rules' decisions on the same updates, which are read and measured once."""
+    for rule, said in zip(rules, words, strict=True):
+        check(rule, said.get("rng"))
+    given, memo = read(X, repr(rules[0]), like, measure), Memo()
+    return [
+        decided(rule, given, said.get("rng"), said.get("start"), True, memo)
+        for rule, said in zip(rules, words, strict=True)
+    ]
+
+
+def decided(rule: Any, given: Updates, rng: Rng | None, start: Any, explain: bool, memo: Memo) -> Decision:
+    """The same for updates that were read; `memo` holds distances that were measured for others."""
     place = None if start is None else _place(start, given, rule)
     if (
         len(rule.stages()) == 1 and hasattr(rule, "columns") and given.formed().sum() >= rule.least()
     ):  # it reads everything in blocks: let it look on the way
         try:
-            return _round(rule, given, given.formed(), place, rng, explain, look=True)
+            return _round(rule, given, given.formed(), place, rng, explain, memo, look=True)
         except NotFinite:
             log.debug("%r looks again: some row is not finite, or nearly so", rule)
-    return _round(rule, given, given.finite(), place, rng, explain)
+    return _round(rule, given, given.finite(), place, rng, explain, memo)
 
 
 def _round(
-    asked: Any, given: Updates, sound: np.ndarray, start: int | None, rng: Rng | None, explain: bool, look: bool = False
+    asked: Any,
+    given: Updates,
+    sound: np.ndarray,
+    start: int | None,
+    rng: Rng | None,
+    explain: bool,
+    memo: Memo,
+    look: bool = False,
 ) -> Decision:
     rows = np.flatnonzero(sound)
     dropped = {i: given.malformed.get(i, "not finite") for i in map(int, np.flatnonzero(~sound))}
     rule = settled(asked, len(rows), dropped)
-    points, D, scale = _mixed(rule, Points.rows(given, rows, start), rng)
+    points, D, scale = _mixed(rule, Points.rows(given, rows, start), rng, memo)
     last = rule.stages()[-1]
     weights = np.zeros(given.n)
     choice = Choice(weights)
@@ -83,7 +115,7 @@ def _unscaled(measured: Any, scale: float, power: int) -> Any:
     return measured
 
 
-def _mixed(rule: Any, points: Points, rng: Rng | None) -> tuple[Points, np.ndarray, float]:
+def _mixed(rule: Any, points: Points, rng: Rng | None, memo: Memo) -> tuple[Points, np.ndarray, float]:
     """The points that reach the last stage, and their distances as it asks for them."""
     D, scale, measured = np.zeros((0, 0)), 1.0, None
     for stage in rule.stages():
@@ -96,7 +128,10 @@ def _mixed(rule: Any, points: Points, rng: Rng | None) -> tuple[Points, np.ndarr
         centres = stage.centres(points.names(), rng)
         needed = (stage.anchors, None if centres is None else tuple(centres), stage.precise)
         if needed != measured:
-            D, scale = distances(points, centres, stage.precise)
+            name = None if points.mix is not None or stage.anchors else (needed, points.names().tobytes())
+            D, scale = memo.get(name) or distances(points, centres, stage.precise)
+            if name is not None:
+                memo[name] = D, scale
         if hasattr(stage, "choose"):
             break
         M = stage.scaled(scale).mix(D, rng)

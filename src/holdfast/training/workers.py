@@ -64,6 +64,8 @@ class Workers:
         self._takes(shape)
         self.rows: np.ndarray | None = None
         self.chunk = max(32, CHUNK // self.images[0].numel())
+        self.module.eval()
+        self.blocked = self._blocks(self.images[:2])
 
     def _takes(self, shape: tuple[int, ...]) -> None:
         """Try module and loss once, on what the first round will see, so that every start chooses the same way."""
@@ -149,9 +151,23 @@ class Workers:
         out = np.empty((len(who), len(models)))
         for k, model in enumerate(models):
             self._load(model)
-            answers = torch.cat([self.module(part) for part in torch.split(x, self.chunk)])
+            answers = torch.cat([self._seen(part) for part in torch.split(x, self.chunk)])
             out[:, k] = self._felt(answers, y).cpu().numpy()
         return out
+
+    def _seen(self, x: Tensor) -> Tensor:
+        """The module's answers, in the library's own layout where it takes that: its pooling is three times as fast."""
+        return self.module(x.to_mkldnn()).to_dense() if self.blocked else self.module(x)
+
+    def _blocks(self, x: Tensor) -> bool:
+        """Whether the module gives the same in that layout."""
+        if x.dim() != 4 or x.device.type != "cpu":
+            return False
+        try:
+            with torch.inference_mode():
+                return bool(torch.allclose(self.module(x.to_mkldnn()).to_dense(), self.module(x), rtol=1e-3, atol=1e-5))
+        except Exception:  # torch says in many ways what it cannot do
+            return False
 
     def _felt(self, answers: Tensor, y: Tensor) -> Tensor:
         """Each worker's mean loss."""
