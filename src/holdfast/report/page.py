@@ -48,6 +48,11 @@ def write(data: Mapping[str, Any], out: Path) -> None:
     }
     template = files("holdfast.report").joinpath("page.html").read_text(encoding="utf-8")
     page = re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)  # one pass: what is put in is not read
+    put(page, out)
+
+
+def put(page: str, out: Path) -> None:
+    """A page into its file, whole or not at all."""
     beside = out.with_name(f".{out.name}.part")
     try:
         beside.write_bytes(page.encode("utf-8", "xmlcharrefreplace"))  # half a surrogate pair has no UTF-8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from holdfast.errors import plural
 from holdfast.experiments.store import STATES, Entry
 from holdfast.report.grid import Grid, grids
 from holdfast.report.groups import Group, bare, caption, differing, groups, label, said
+from holdfast.report.page import put
 from holdfast.report.plots import curves, heat, inline
 from holdfast.report.tables import NOTHING, html
 
@@ -70,16 +70,7 @@ def write(entries: Iterable[Entry], complaints: Sequence[str], out: Path, title:
     body += [*_list("What failed", failed), *_list("What could not be read", complaints)]
     body += ["<footer>Written by holdfast; everything on this page comes from the runs' records.</footer>"]
     page = f"{HEAD}\n<title>{escape(title)}</title>\n<style>{STYLE}</style></head>\n<body>\n"
-    _put(page + "\n".join(body) + "\n</body></html>\n", out)
-
-
-def _put(page: str, out: Path) -> None:
-    beside = out.with_name(f".{out.name}.part")
-    try:
-        beside.write_bytes(page.encode("utf-8", "xmlcharrefreplace"))  # half a surrogate pair has no UTF-8
-        os.replace(beside, out)
-    finally:
-        beside.unlink(missing_ok=True)
+    put(page + "\n".join(body) + "\n</body></html>\n", out)
 
 
 def _can_draw() -> bool:

@@ -18,6 +18,7 @@ from holdfast.updates import Measured, Updates, read
 Rng = np.random.Generator
 log = logging.getLogger("holdfast")
 _TOLD: set[tuple[Any, Any]] = set()
+Words = dict[str, Any]
 Memo = dict[Any, tuple[np.ndarray, float]]
 """Distances of rows as they came, by which rows and what was asked."""
 
