@@ -58,6 +58,7 @@ bench: install  ## speed against peers and the limit, as ratios; memory on a fil
 	$(RUN)/python benchmarks/memmap.py
 	$(RUN)/python benchmarks/search.py
 	$(RUN)/python benchmarks/training.py
+	$(RUN)/python benchmarks/cell.py
 	$(RUN)/python benchmarks/report.py
 
 clean:  ## remove what install, demo and runs made
