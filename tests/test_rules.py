@@ -473,3 +473,18 @@ def test_all_subsets_of_tiny_inputs(rule: Any) -> None:
     for values in itertools.product([0.0, 1.0, -3.0], repeat=3):
         X = np.array(values)[:, None]
         assert agrees(rule, X, rule(X), np.float64)
+
+
+@pytest.mark.parametrize("rule", [CenterwO(f=3, ties="all"), MeanwO(f=3, ties="all")])
+def test_all_ties_at_the_border_enter_together(rule: Any) -> None:
+    X = np.array([[0.0], [0.1], [-0.1], [0.2], [-0.2], [1.0], [1.0], [1.0]])  # five must be kept of eight, at f = 3
+    assert rule.decide(X).kept == (0, 1, 2, 3, 4)
+    X = np.array([[0.0], [0.1], [-0.1], [0.2], [1.0], [1.0], [1.0], [9.0]])
+    assert type(rule)(f=3).decide(X).kept == (0, 1, 2, 3, 4)
+    assert rule.decide(X).kept == (0, 1, 2, 3, 4, 5, 6)
+    assert rule(X) == pytest.approx(3.2 / 7)
+
+
+def test_a_refined_set_has_no_ties() -> None:
+    with pytest.raises(BadInput, match="cannot do both"):
+        MeanwO(f=1, refine=2, ties="all")

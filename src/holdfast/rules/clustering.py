@@ -14,6 +14,7 @@ from holdfast.rules.base import DistanceRule, Distances, Rng, Weights, value
 from holdfast.rules.decision import Choice
 from holdfast.values import check
 
+ROOM = 1e-4  # part of a radius by which the program of Yi et al. widens a ball
 STEPS = 50  # concentration steps at most
 BEYOND = 1e300  # stands for an infinite squared distance in products, where 0 · inf would be nan
 
@@ -21,6 +22,11 @@ BEYOND = 1e300  # stands for an infinite squared distance in products, where 0 �
 def nearest(D: Distances, row: int, k: int) -> np.ndarray:
     """Positions of the k points nearest to a centre, in order; ties go to the lowest index."""
     return np.argsort(D[row], kind="stable")[:k]
+
+
+def within(D: Distances, row: int, k: int) -> np.ndarray:
+    """Positions of all points that are no farther from a centre than its k-th nearest, up to a part in 10,000."""
+    return np.flatnonzero(D[row] <= np.partition(D[row], k - 1)[k - 1] * (1 + ROOM) ** 2)
 
 
 def even(members: np.ndarray, n: int) -> Weights:
@@ -76,6 +82,9 @@ def concentrated(D: Distances, masks: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return masks, costs
 
 
+TIES: dict[str, tuple[str, ...]] = {"ties": ("first", "all")}
+
+
 @value
 class CenterwO(DistanceRule):
     r"""Mean of the :math:`n - f` vectors in the tightest ball centred on one of them.
@@ -91,6 +100,8 @@ class CenterwO(DistanceRule):
 
     `candidates` limits the centres to so many vectors, drawn with `rng` after all have submitted: O(m n d) time, for
     thousands of workers. λ holds as long as one candidate is honest, which fails with probability (f/n)^m at most.
+    `ties="all"` keeps all vectors that are as near as the (n-f)-th, as the authors' program does: f copies at the
+    border of the ball then enter together, and λ is lost.
 
     >>> CenterwO(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
@@ -98,6 +109,8 @@ class CenterwO(DistanceRule):
 
     f: int
     candidates: int | None = None
+    ties: str = "first"
+    choices = TIES
     formula = "mean of the n-f nearest to argmin_i max |x - x_i|"
     promise = "λ = (3f-1)/(n-f)"
     time = "n² d"
@@ -114,10 +127,11 @@ class CenterwO(DistanceRule):
         k = D.shape[1] - self.f
         radius = radii(D, k)
         j = int(radius.argmin())
+        kept = even((within if self.ties == "all" else nearest)(D, j, k), D.shape[1])
         if len(D) < D.shape[1]:  # of some candidates only
-            return Choice(even(nearest(D, j, k), D.shape[1]), float(np.sqrt(radius[j])), power=1)
+            return Choice(kept, float(np.sqrt(radius[j])), power=1)
         bound = np.partition(radius, k - 1)[k - 1] / 4  # k points have a k-th neighbour within twice the optimum
-        return Choice(even(nearest(D, j, k), D.shape[1]), np.sqrt(radius[j]), np.sqrt(bound), power=1)
+        return Choice(kept, np.sqrt(radius[j]), np.sqrt(bound), power=1)
 
 
 @value
@@ -137,7 +151,9 @@ class MeanwO(DistanceRule):
     squares) from so many of the best centres and takes the best set; all that is proved of MeanwO is kept.
     `candidates` limits the centres to so many vectors, drawn with `rng` after all have submitted: O(m n d) time,
     for thousands of workers. With m candidates κ ≤ (1 + √3)² f/(n-2f) fails with probability (1 - (1 - f/n)/2)^m at
-    most; the decision's cost is then the sum of squared distances to the centre.
+    most; the decision's cost is then the sum of squared distances to the centre. `ties="all"` keeps all vectors that
+    are as near as the (n-f)-th, as the authors' program does: f copies at the border then enter together, and κ is
+    lost.
 
     >>> MeanwO(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
@@ -146,6 +162,8 @@ class MeanwO(DistanceRule):
     f: int
     refine: int = 0
     candidates: int | None = None
+    ties: str = "first"
+    choices = TIES
     formula = "mean of the n-f nearest to argmin_i Σ |x - x_i|²"
     promise = "κ ≤ 5.83 f/(n-2f)"
     time = "n² d"
@@ -153,6 +171,10 @@ class MeanwO(DistanceRule):
 
     def __post_init__(self) -> None:
         check(self)
+        if self.refine and self.ties == "all":
+            raise BadInput(
+                f"{self!r} cannot do both: a refined set has no centre to which others are as near; choose one."
+            )
         if self.refine and self.candidates:
             raise BadInput(f"{self!r} cannot do both: refining needs the distances between all vectors; choose one.")
 
@@ -167,6 +189,8 @@ class MeanwO(DistanceRule):
         n = D.shape[1]
         k = n - self.f
         score = scores(D, k)
+        if self.ties == "all":
+            return Choice(even(within(D, int(score.argmin()), k), n), float(score.min()))
         if len(D) < n:  # of some candidates only: their scores are all that is known
             return Choice(even(nearest(D, int(score.argmin()), k), n), float(score.min()))
         bound = np.sort(score)[:k].sum() / (2 * k)
