@@ -40,8 +40,8 @@ def paper(rule: str, attack: str = "none", rate: float = 0.4, text: bool = True,
     The program: 4, 7 or 14, sums of its own rules divided by n (`shrink`), all ties kept in one phase, votes on all
     training data with ties to Outer, τ and GM's floor of updates that are multiplied by the learning rate, steps of
     norm 1e5 not taken. Both: learning rate 0.1, momentum 0 (as the tables need), batch 3, 1,500 rounds, standardised
-    pixels (of which the text says nothing). The text's "uniform" classes fit the tables only as natural frequencies; PGA and the heterogeneous
-    tables need a `split`, such as "Dirichlet(alpha=0.1)".
+    pixels (of which the text says nothing). The text's "uniform" classes fit the tables only as natural frequencies;
+    PGA and the heterogeneous tables need a `split`, such as "Dirichlet(alpha=0.1)".
 
     >>> paper("Mean1P", "SV").attack, paper("Mean1P", "SV", text=False).shrink
     (ScaledVariance(z=-20.0), 0.6)
