@@ -9,9 +9,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from holdfast.experiments.paper import Setting
+from holdfast.experiments.paper import MAIN, Setting
 from holdfast.experiments.store import Store
-from holdfast.report.paper import sections
+from holdfast.report.paper import compared, group, sections
+from holdfast.report.plots import curves, heat
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results" / "benchmarks"
@@ -142,7 +143,15 @@ def searches() -> str:
     return "\n".join([*out, ""])
 
 
+def pictures() -> None:
+    """The figures of docs/paper.md, from the same archive."""
+    entries, _ = Store(ROOT / "results" / "paper" / "runs.jsonl").read()
+    heat(compared(MAIN, Setting(), entries), ROOT / "docs" / "paper-main.svg")
+    curves(group(MAIN, Setting(), entries), ROOT / "docs" / "paper-curves.svg")
+
+
 if __name__ == "__main__":
+    pictures()
     (ROOT / "docs" / "search.md").write_text(searches())
     made_of = {ROOT / "README.md": replaced, ROOT / "docs" / "training.md": trained, ROOT / "docs" / "paper.md": papers}
     for path, made in made_of.items():

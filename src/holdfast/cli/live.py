@@ -13,6 +13,7 @@ from rich.text import Text
 from holdfast.experiments.board import Board, spoken
 from holdfast.experiments.pool import News
 from holdfast.experiments.sweep import Runs
+from holdfast.report.groups import bare, label
 from holdfast.training import Run
 
 MOST = 12  # failures that are shown
@@ -37,7 +38,8 @@ def watch(news: Iterator[News], runs: Runs, console: Console | None = None) -> B
 
 def named(run: Run) -> str:
     """A run in a few words."""
-    return f"{run.rule!r} | {run.attack!r} | {run.byzantine} of {run.workers} | {run.split!r} | seed {run.seed}"
+    where = f"{run.byzantine} of {run.workers} lie | {run.data}, {bare(run.split.written())}"
+    return f"{label(run.rule, run.byzantine)} | {bare(run.attack)} | {where} | seed {run.seed}"
 
 
 def counted(board: Board) -> str:
