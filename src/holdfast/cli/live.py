@@ -68,4 +68,8 @@ def _table(board: Board) -> Group:
         bar = ProgressBar(total=run.rounds, completed=live.round, width=20)
         out.add_row(Text(named(run)), f"{live.round}/{run.rounds}", bar, shown)
     failures = [Text(f"failed: {named(board.runs[name])}: {why}", style="red") for name, why in board.failed.items()]
-    return Group(out, *failures[-MOST:], Text(f"{counted(board)}; about {spoken(board.seconds())} left", style="bold"))
+    return Group(
+        *([out] if board.running else []),
+        *failures[-MOST:],
+        Text(f"{counted(board)}; about {spoken(board.seconds())} left", style="bold"),
+    )
