@@ -205,7 +205,8 @@ def draws(setting: Setting, many: int = 4) -> dict[tuple[str, int, int | None], 
 
 def everything(setting: Setting) -> dict[str, Run]:
     """All of it by key, the most telling first."""
-    first = [run for name in ORDER for run in TABLES[name].runs(setting).values()]
-    rest = [run for name in TABLES if name not in ORDER for run in TABLES[name].runs(setting).values()]
-    found = [*first[:128], *draws(setting).values(), *votes(setting).values(), *first[128:], *rest]
+    names = [*ORDER, *(name for name in TABLES if name not in ORDER)]
+    tables = [run for name in names for run in TABLES[name].runs(setting).values()]
+    first = sum(len(TABLES[name].runs(setting)) for name in ORDER[:3])
+    found = [*tables[:first], *draws(setting).values(), *votes(setting).values(), *tables[first:]]
     return {key(run): run for run in found}
