@@ -44,9 +44,9 @@ tables: install  ## the tables in README and docs, from results/
 	$(RUN)/python benchmarks/report.py
 
 paper: install  ## the paper's tables measured again; days, resumable; DATA=folder with EMNIST and CIFAR-10
-	mkdir -p runs/paper && cp -n results/paper/runs.jsonl runs/paper/archive.jsonl  # go on from what was measured
+	mkdir -p paper-runs && cp -n results/paper/runs.jsonl paper-runs/archive.jsonl  # go on from what was measured
 	$(RUN)/holdfast paper all $(if $(DATA),--data $(DATA))
-	$(RUN)/holdfast runs runs/paper --export results/paper/runs.jsonl
+	$(RUN)/holdfast runs paper-runs --export results/paper/runs.jsonl
 	$(RUN)/python benchmarks/report.py
 
 picture: install  ## the picture of sneak and siege in the README
@@ -62,4 +62,4 @@ bench: install  ## speed against peers and the limit, as ratios; memory on a fil
 	$(RUN)/python benchmarks/report.py
 
 clean:  ## remove what install, demo and runs made
-	rm -rf $(VENV) demo runs
+	rm -rf $(VENV) demo runs paper-runs

@@ -140,7 +140,7 @@ def test_the_figure_has_the_papers_names(tmp_path: Path) -> None:
 def test_sneak_and_siege_in_numbers() -> None:
     text = numbers()
     assert "cosine -1.00" in text
-    rows = {line[:18].strip(): [float(word) for word in line[18:].split()] for line in text.splitlines()[3:6]}
+    rows = {line[:18].strip(): [float(word) for word in line[18:].split()] for line in text.splitlines()[4:7]}
     assert rows["Outer: OuterMean"][0] < rows["Average"][0] < rows["Inner: MeanwO"][0]
     assert rows["Inner: MeanwO"][1] < rows["Average"][1] < rows["Outer: OuterMean"][1]
 

@@ -39,6 +39,7 @@ def watch(news: Iterator[News], runs: Runs, console: Console | None = None) -> B
 def named(run: Run) -> str:
     """A run in a few words."""
     where = f"{run.byzantine} of {run.workers} lie | {run.data}, {bare(run.split.written())}"
+    where += f" | votes on {run.vote_batch}" if run.two_phase and run.vote_batch else ""
     return f"{label(run.rule, run.byzantine)} | {bare(run.attack)} | {where} | seed {run.seed}"
 
 

@@ -35,7 +35,7 @@ def paper(
     seeds: Annotated[int, typer.Option(help="Seeds; the paper has 5.", min=1)] = 1,
     rounds: Annotated[int, typer.Option(help="Rounds of a training; the paper has 1,500.", min=1)] = 1500,
     vote_batch: Annotated[int, typer.Option(help="Images on which a worker votes.", min=1)] = 24,
-    store: Annotated[Path, typer.Option(help="The folder of runs; running again goes on.")] = Path("runs/paper"),
+    store: Annotated[Path, typer.Option(help="The folder of runs; running again goes on.")] = Path("paper-runs"),
     data: Annotated[Path | None, typer.Option(help="Where EMNIST and CIFAR-10 lie.")] = None,
     jobs: Annotated[int, typer.Option(help="Runs at a time; 0: one a core.", min=0)] = 0,
     cluster: Annotated[str | None, typer.Option(help="Address of a Ray cluster.")] = None,
@@ -46,7 +46,10 @@ def paper(
 ) -> None:
     """Measure the paper's evaluation again, next to its printed numbers (in brackets); see docs/paper.md.
 
-    Says first how long it will take here. Interrupted or killed, the same command goes on where it was.
+    WHAT is table or figure (of NAME: homogeneous, at rate 0.4 unless said, or heterogeneous, at 0.2), ablation, cifar,
+    beyond (what the paper does not have), votes (how many images a vote needs), draws (of the heterogeneous split),
+    toy (sneak and siege in numbers) or all. Says first how long it will take here. Interrupted or killed, the same
+    command goes on where it was.
     """
     if what not in WHATS:
         raise BadInput(unknown(what, WHATS, "part of the paper"))
@@ -54,35 +57,43 @@ def paper(
     if what == "toy":
         _toy(out)
         return
+    kept = Store(store)
+    known = kept.read()[0] if store.exists() else []
     sets = available(data)
+    if dry_run:  # what was measured elsewhere can be shown without the data
+        sets |= {one.run.data: one.run.data for one in known if one.run.data in sets}
     setting = Setting(preset, rounds, seeds, vote_batch, sets=sets)
     names = _names(what, name, rate)
     runs: Runs = {key(run): run for one in names for run in TABLES[one].runs(setting).values()}
     runs |= {key(run): run for run in votes(setting).values()} if what == "votes" else {}
     runs |= {key(run): run for run in draws(setting).values()} if what == "draws" else {}
     runs |= everything(setting) if what == "all" else {}
-    kept = Store(store)
-    todo = {name: run for name, run in runs.items() if kept.state(run) != "done"}
+    done = {one.key for one in known if one.state == "done"}
+    todo = {name: run for name, run in runs.items() if name not in done}
+    needed = {TABLES[one].data for one in names} or {"emnist"}
     for wanted, found in sets.items():
-        if wanted != found and any(run.data == found for run in runs.values()):
+        if wanted != found and wanted in needed:
             console.print(
                 f"{wanted} is not there (holdfast data {wanted}), so {found} stands in; not the paper's numbers"
             )
     console.print(Text(f"{len(runs)} trainings, {len(runs) - len(todo)} of them done: {store}"))
     if todo and not dry_run:
         _run(todo, kept, data, jobs, cluster, console)
-    entries = kept.read()[0] if store.exists() else []
+        known = Store(store).read()[0]
     for one in names:
-        shown = compared(one, setting, entries)
+        shown = compared(one, setting, known)
         Console().print(terminal(shown))
         if out is not None and what != "figure":
             if out.suffix not in WRITTEN:
                 raise BadInput(f"{out} was given for a table; the formats are {', '.join(WRITTEN)}.")
             out.write_text(WRITTEN[out.suffix](shown))
     if what == "figure":
-        _figure(group(names[0], setting, entries), out or Path(f"{name}.svg"))
+        _figure(group(names[0], setting, known), out or Path(f"{name}.svg"))
     if what in ("votes", "draws"):
-        typer.echo((by_votes if what == "votes" else by_draws)(setting, entries))
+        text = f"{(by_votes if what == 'votes' else by_draws)(setting, known)}\n{setting.caption('emnist')}"
+        typer.echo(text)
+        if out is not None:
+            out.write_text(f"{text}\n")
 
 
 def _names(what: str, name: str, rate: float | None) -> list[str]:
@@ -127,8 +138,12 @@ def _figure(found: object, out: Path) -> None:
 
 def _toy(out: Path | None) -> None:
     """Sneak and siege in numbers, and the picture if a file is given."""
-    from holdfast.report.dilemma import draw, numbers
-
+    if out is not None and out.suffix not in (".svg", ".png", ".pdf"):
+        raise BadInput(f"{out} was given for a picture; the formats are .svg, .png, .pdf.")
+    try:
+        from holdfast.report.dilemma import draw, numbers
+    except ImportError:
+        raise BadInput("pictures need matplotlib; pip install 'holdfast[plot]'.") from None
     typer.echo(numbers())
     if out is not None:
         draw(out)

@@ -89,16 +89,21 @@ def estimate(runs: Iterable[Run], data: Path | None, jobs: int) -> float:
     kinds: dict[tuple[bool, bool], list[Run]] = {}
     for run in runs:
         kinds.setdefault((run.two_phase, isinstance(run.attack, SEARCHES)), []).append(run)
-    total = sum(sum(run.rounds for run in some) * _pace(some[len(some) // 2], data) for some in kinds.values())
+    total = 0.0
+    for some in kinds.values():
+        start, pace = _pace(some[len(some) // 2], data)
+        total += sum(start + run.rounds * pace for run in some)
     return total / max(1, jobs)
 
 
-def _pace(run: Run, data: Path | None) -> float:
-    """Seconds a round, evaluations included."""
+def _pace(run: Run, data: Path | None) -> tuple[float, float]:
+    """Seconds to begin and to end, and seconds a round, evaluations included."""
     from holdfast.training.workers import Workers
 
     with threads(run.threads):
+        first = time.perf_counter()
         task = Workers(run, data)
+        loaded = time.perf_counter() - first
         state = State.first(run, task)
         loop = (two_phase_rashb if run.two_phase else rashb)(run.changed(rounds=WARM + TIMED), task, state)
         for _ in range(WARM):
@@ -107,7 +112,8 @@ def _pace(run: Run, data: Path | None) -> float:
         rounds = sum(1 for _ in loop)
         middle = time.perf_counter()
         task.evaluate(state.model)
-        return (middle - began) / rounds + (time.perf_counter() - middle) / run.every
+        looked = time.perf_counter() - middle
+        return loaded + 2 * looked, (middle - began) / rounds + looked / run.every
 
 
 def spoken(seconds: float | None) -> str:

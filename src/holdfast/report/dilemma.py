@@ -42,7 +42,8 @@ def draw(out: Path) -> None:
 
 def numbers() -> str:
     """How far each answer is from the honest mean, in either story; the points, and so the answers, are the same."""
-    lines = [f"n = 11, f = {F}, 7 honest: the same points, two stories. Distance from the honest mean:", ""]
+    lines = [f"11 points, 7 honest and 4 lying, rules that withstand f = {F}: the same points, two stories.", ""]
+    lines.append("Distance of each answer from the honest mean:")
     lines.append(f"{'':18}{'sneak':>8}{'siege':>8}")
     means = [np.delete(POINTS, liars, axis=0).mean(axis=0) for liars in (SNEAK, SIEGE)]
     for label, rule, _, _ in ANSWERS:

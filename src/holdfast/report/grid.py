@@ -67,9 +67,9 @@ class Grid:
         return [column for column in self.columns if column not in HONEST]
 
     def best(self, column: str) -> set[str]:
-        """The rows of a column's largest mean, to two decimals."""
+        """The rows of a column's largest mean, to two decimals; nobody while some are not known."""
         means = {row: round(mean, 2) for row in self.rows if (mean := self[row, column].mean) is not None}
-        return {row for row, mean in means.items() if mean == max(means.values())}
+        return {row for row, mean in means.items() if mean == max(means.values()) and len(means) == len(self.rows)}
 
 
 def _least(values: list[float | None]) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from statistics import fmean, pstdev
 
 from holdfast.experiments.paper import (
@@ -11,6 +12,7 @@ from holdfast.experiments.paper import (
     TABLES,
     VOTES,
     Setting,
+    Table,
     difference,
     draws,
     measured,
@@ -37,12 +39,19 @@ def compared(name: str, setting: Setting, entries: Iterable[Entry]) -> Grid:
     found = measured(name, setting, entries)
     names = [(rule, attack) for rule in table.rules for attack in table.attacks]
     known = {at: found.get(at, []) for at in names}
-    said = f"{SAID[name.split()[0]].capitalize()}. Rate {table.rate}. {setting.caption(table.data)}"
+    said = f"{SAID[name.split()[0]].capitalize()}. Rate {table.rate}. {_caption(table, setting)}"
     off = difference(name, found)
     done = sum(map(bool, known.values()))
     said += f" {done} of {len(names)} cells are there." if done < len(names) else ""
     said += f" Mean absolute difference to the paper: {off:.3f}." if off is not None else ""
     return grid(name, known, reference(name), said)
+
+
+def _caption(table: Table, setting: Setting) -> str:
+    if not table.name.startswith("beyond"):
+        return setting.caption(table.data)
+    own = replace(setting, preset="text").caption(table.data).replace("Preset text, ", "").replace(" (paper: 5)", "")
+    return f"Worker momentum {table.changes.get('momentum', 0)}, {own.replace(' (text: 3)', '')}"
 
 
 def group(name: str, setting: Setting, entries: Iterable[Entry]) -> Group:

@@ -46,18 +46,18 @@ def columns(grid: Grid, worst: str = "first") -> list[str]:
     return [WORST, *grid.columns] if worst == "first" else [*grid.columns, WORST]
 
 
-def note(grid: Grid, marked: str = "bold") -> str:
+def note(grid: Grid, marked: str = "bold", squares: bool = False) -> str:
     """How to read the numbers."""
     many = sorted({cell.n for cell in grid.cells.values() if cell.n})
     span = f"{many[0]} to {many[-1]}" if len(many) > 1 else f"{many[0]}" if many else "no"
     over = f"{span} {plural(many[-1] if many else 0, 'run')}"
-    what = f"mean ± standard deviation of {over}" if many and many[-1] > 1 else f"{over}"
+    what = f"mean ± standard deviation (divided by n) of {over}" if many and many[-1] > 1 else f"{over}"
     said = [f"Accuracy, {what} a cell"]
     said += ["Worst: the lowest mean over the attacks"] if grid.attacked else []
     said += [f"{marked}: the best of its column"]
     if any(cell.reference is not None for cell in grid.cells.values()):
         said += ["in brackets: the reference and our difference to it"]
-        said += [f"🟦 ours is at least {SEEN} higher, 🟧 lower"] if marked == "bold" else []
+        said += [f"🟦 ours is at least {SEEN} higher, 🟧 lower"] if squares else []
     return "; ".join(said) + "."
 
 
@@ -98,7 +98,10 @@ def markdown(grid: Grid, worst: str = "first") -> str:
     lines = [[row, *cells] for row, cells in zip(map(_md, grid.rows), _lines(grid, worst, text), strict=True)]
     rows = [list(map(_md, heads)), ["---", *["--:"] * (len(heads) - 1)], *lines]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return "\n\n".join(filter(None, (grid.title and f"**{_md(grid.title)}**", table, _md(_said(grid))))) + "\n"
+    return (
+        "\n\n".join(filter(None, (grid.title and f"**{_md(grid.title)}**", table, _md(_said(grid, squares=True)))))
+        + "\n"
+    )
 
 
 def _square(off: float | None) -> str:
@@ -153,5 +156,5 @@ def _tint(off: float | None) -> str:
     return f' style="background: rgba({ABOVE if off > 0 else BELOW}, {0.5 * min(abs(off) / FULL, 1):.2f})"'
 
 
-def _said(grid: Grid, marked: str = "bold") -> str:
-    return " ".join(filter(None, (grid.caption, note(grid, marked))))
+def _said(grid: Grid, marked: str = "bold", squares: bool = False) -> str:
+    return " ".join(filter(None, (grid.caption, note(grid, marked, squares))))
