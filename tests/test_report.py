@@ -192,8 +192,8 @@ def test_markdown() -> None:
         "| B | 0.60 | – | 0.60 ± 0.10 |",
     ]
     assert lines[7] == (
-        "Accuracy, mean ± standard deviation (divided by n) of 1 to 2 runs a cell; Worst: the lowest mean over the attacks; "
-        "bold: the best of its column."
+        "Accuracy, mean ± standard deviation (divided by n) of 1 to 2 runs a cell; "
+        "Worst: the lowest mean over the attacks; bold: the best of its column."
     )
     assert "| B | – | 0.60 ± 0.10 | 0.60 |" in markdown(small(), worst="last")
     hostile = markdown(grid("", {(HOSTILE, "a|b"): [0.5]}))
