@@ -102,9 +102,11 @@ def test_only_stages_chain() -> None:
 def test_every_field_is_checked_by_name() -> None:
     known = {*COUNTS, *LENGTHS, *FLAGS, *OTHERS}
     for rule in CATALOGUE.values():
-        assert {field.name for field in fields(rule)} <= known
+        assert {field.name for field in fields(rule)} <= known | set(rule.choices)
     with pytest.raises(BadInput, match="True or False"):
         parse("CWM(lower='no')")
+    with pytest.raises(BadInput, match="ties = 'some'"):
+        parse("MeanwO(f=1, ties='some')")
 
 
 def test_the_catalogue_tells_formula_promise_and_cost() -> None:

@@ -344,8 +344,8 @@ class TestTheRecord:
     def test_presets_of_the_paper_are_honest_parameters(self) -> None:
         text, program = seven(), seven(text=False, n=35)
         assert list(text) == list(program) == ["LF", "SF", "Gauss", "Omn", "Empire", "SV", "PGA"]
-        assert text["SV"].z == 20  # type: ignore[attr-defined]
-        assert program["SV"].z == pytest.approx(20 / 35)  # type: ignore[attr-defined]
+        assert text["SV"].z == -20  # type: ignore[attr-defined]
+        assert program["SV"].z == pytest.approx(-20 / 35)  # type: ignore[attr-defined]
 
 
 DIGITS: dict[str, Any] = {"workers": 7, "byzantine": 2, "rounds": 12, "every": 4, "batch": 4, "momentum": 0.9}
