@@ -44,7 +44,8 @@ tables: install  ## the tables in README and docs, from results/
 	$(RUN)/python benchmarks/report.py
 
 paper: install  ## the paper's tables measured again; days, resumable; DATA=folder with EMNIST and CIFAR-10
-	mkdir -p paper-runs && cp -n results/paper/runs.jsonl paper-runs/archive.jsonl  # go on from what was measured
+	mkdir -p paper-runs
+	test -e paper-runs/archive.jsonl || cp results/paper/runs.jsonl paper-runs/archive.jsonl  # go on from there
 	$(RUN)/holdfast paper all $(if $(DATA),--data $(DATA))
 	$(RUN)/holdfast runs paper-runs --export results/paper/runs.jsonl
 	$(RUN)/python benchmarks/report.py
