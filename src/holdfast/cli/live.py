@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.experiments.board import Board, spoken
-from holdfast.experiments.pool import News
+from holdfast.experiments.pool import News, carried_out
 from holdfast.experiments.sweep import Runs
 from holdfast.report.groups import bare, label
 from holdfast.training import Run
@@ -34,6 +34,15 @@ def watch(news: Iterator[News], runs: Runs, console: Console | None = None) -> B
             board.hear(one)
             live.update(_table(board))
     return board
+
+
+def carrier(cluster: str | None) -> Callable[..., Iterator[News]]:
+    """Who carries runs out: processes here, or a Ray cluster."""
+    if cluster is None:
+        return carried_out
+    from holdfast.experiments.cluster import carried_out_on
+
+    return carried_out_on(cluster)
 
 
 def named(run: Run) -> str:

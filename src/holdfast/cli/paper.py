@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.text import Text
 
 from holdfast.cli.example import example
-from holdfast.cli.live import counted, watch
+from holdfast.cli.live import carrier, counted, watch
 from holdfast.errors import BadInput
 from holdfast.experiments.board import estimate, spoken
 from holdfast.experiments.paper import TABLES, Setting, available, draws, everything, table, votes
-from holdfast.experiments.pool import carried_out, cores
+from holdfast.experiments.pool import cores
 from holdfast.experiments.store import Store, key
 from holdfast.experiments.sweep import Runs, sweep
 from holdfast.report.paper import by_draws, by_votes, compared, group
@@ -111,11 +111,7 @@ def _names(what: str, name: str, rate: float | None) -> list[str]:
 
 
 def _run(todo: Runs, kept: Store, data: Path | None, jobs: int, cluster: str | None, console: Console) -> None:
-    carry, many = carried_out, jobs or cores()
-    if cluster is not None:
-        from holdfast.experiments.cluster import carried_out_on
-
-        carry = carried_out_on(cluster)
+    carry, many = carrier(cluster), jobs or cores()
     with console.status("timing a few rounds"):
         left = estimate(todo.values(), data, many)
     console.print(f"{len(todo)} to do: about {spoken(left)} with {many} at a time here")

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.example import example
-from holdfast.cli.live import counted, named, watch
+from holdfast.cli.live import carrier, counted, named, watch
 from holdfast.errors import BadInput
-from holdfast.experiments.pool import carried_out, cores
+from holdfast.experiments.pool import cores
 from holdfast.experiments.store import Store
 from holdfast.experiments.sweep import only as those
 from holdfast.experiments.sweep import read
@@ -60,11 +60,7 @@ def sweep(
         for run in runs.values():
             typer.echo(f"{kept.state(run) or 'to do':8} {named(run)}")
         return
-    carry = carried_out
-    if cluster is not None:
-        from holdfast.experiments.cluster import carried_out_on
-
-        carry = carried_out_on(cluster)
+    carry = carrier(cluster)
     try:
         board = watch(carry_out(runs, kept, jobs or (None if cluster else cores()), data, retry_failed, carry), runs)
     except KeyboardInterrupt:

@@ -93,10 +93,7 @@ def by_draws(setting: Setting, entries: Iterable[Entry]) -> str:
     over: dict[str, tuple[list[float], list[float]]] = {}
     for (rule, seed, _), run in draws(setting).items():
         if (value := found.get(key(run))) is not None:
-            both = over.setdefault(rule, ([], []))
-            if seed == 0:
-                both[0].append(value)
-            both[1].append(value) if seed else None
+            over.setdefault(rule, ([], []))[1 if seed else 0].append(value)
     return _rows(
         ["rule under Gauss, rate 0.2", "over draws of q, one seed", "over seeds, one draw", "paper"],
         [[rule, _spread(one), _spread(other), f"{theirs[rule, 'Gauss']:.2f}"] for rule, (one, other) in over.items()],
