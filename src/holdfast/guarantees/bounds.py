@@ -1,0 +1,140 @@
+r"""What a rule promises for n workers of which f lie: the paper's constant, the literature's, ours, the least possible.
+
+The conversions, with h = n - f and S any h of the vectors (docs/guarantees.md, "Between the criteria"):
+
+.. math:: \lambda \le \sqrt{\kappa \tfrac{h-1}{2h}}, \quad \kappa \le \xi \le \kappa \min(d, h-1), \quad
+          \xi \le 2 h \lambda^2, \quad \zeta \le \kappa \tfrac{n (h-1)}{2 f h}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import Any
+
+from holdfast.errors import BadInput
+from holdfast.guarantees.criteria import CRITERIA, check
+from holdfast.guarantees.printed import literature, paper
+from holdfast.guarantees.proved import Bound, Bounds, ours
+from holdfast.rules import CWM, MDA, SMEA, CenterwO, GeometricMedian, MeanExact, MeanwO, StreamCenterwO
+from holdfast.rules.base import Chain
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One criterion: the least that any rule can have, what some round makes of this one, and the proved constants."""
+
+    criterion: str
+    least: float
+    reached: float
+    ours: Bound | None
+    paper: Bound | None
+    literature: Bound | None
+
+    @property
+    def exact(self) -> bool:
+        """Whether our constant is the smallest that is true."""
+        return self.ours is not None and self.reached >= self.ours.value * (1 - 1e-9)
+
+
+def bounds(rule: Any, n: int, f: int | None = None, d: int | None = None) -> dict[str, Promise]:
+    """All that is known of a rule with n workers of which f lie; `d` sharpens some constants. None: none known.
+
+    >>> from holdfast import CWTM
+    >>> bounds(CWTM(f=5), 20)["kappa"].ours, bounds(CWTM(f=5), 20)["kappa"].exact
+    (Bound(value=0.5, source='CWTM'), True)
+    """
+    f = tolerance(rule, n, f)
+    if d is not None and d < 1:
+        raise BadInput(f"d = {d} was given; vectors have at least one coordinate.")
+    h = n - f
+    r = max(1, h - 1 if d is None else min(d, h - 1))
+    proved = closed(ours(rule, n, f, r), n, f, r)
+    universal, some = least(n, f), reached(rule, n, f)
+    printed, known = paper(rule, n, f, d), literature(rule, n, f, d)
+    return {
+        name: Promise(
+            name,
+            universal[name],
+            inf if name in proved and proved[name].value == inf else max(universal[name], some.get(name, 0.0)),
+            proved.get(name),
+            printed.get(name),
+            known.get(name),
+        )
+        for name in CRITERIA
+    }
+
+
+def tolerance(rule: Any, n: int, f: int | None = None) -> int:
+    """The number of liars that a promise is about: the rule's own f, or the one that is given for rules without."""
+    own = min((stage.f for stage in _parts(rule) if getattr(stage, "f", None) is not None), default=None)
+    if f is None and own is None:
+        raise BadInput(f"{rule!r} has no f of its own; say how many of the {n} may lie (f).")
+    if f is not None and own is not None and f > own:
+        raise BadInput(f"{rule!r} tolerates {own}, but f = {f} was given; raise its f or ask about at most {own}.")
+    lie = own if own is not None else f
+    assert lie is not None
+    check(n, lie)
+    if n < rule.least():
+        raise BadInput(f"{rule!r} was given n = {n}; it needs at least {rule.least()} workers.")
+    return int(lie)
+
+
+def _parts(rule: Any) -> tuple[Any, ...]:
+    return rule.parts if isinstance(rule, Chain) else (rule,)
+
+
+def least(n: int, f: int) -> dict[str, float]:
+    """What no rule can go below (Farhadkhani et al. 2022, Allouah et al. 2023; ζ: ours)."""
+    h, q = n - f, n - 2 * f
+    zeta = n * (h - 1) / (2 * h * q) if f else 0.0
+    return {"lambda": f / h, "kappa": f / q, "xi": f / q, "zeta": zeta}
+
+
+def reached(rule: Any, n: int, f: int) -> dict[str, float]:
+    """What some round makes of this rule, where one is known (docs/guarantees.md has the rounds)."""
+    h, q = n - f, n - 2 * f
+    if f == 0:
+        return {}
+    sides = {"lambda": 2 * f / h, "kappa": 4 * f / q, "xi": 4 * f / q}  # two sides of f, and q between them
+    match rule:
+        case CenterwO(ties="first", candidates=None):
+            kappa = max(4 * f * f / (h - 1), (3 * f - 1) ** 2 / (f * q), 4 * f / q)
+            zeta = n * (2 * f + 1) ** 2 * (h - 1) / (4 * f * h * (h - 2)) if f > 1 and h > 2 else 2 * n / h
+            return {"lambda": (3 * f - 1) / h, "kappa": kappa, "xi": kappa, "zeta": zeta}
+        case MeanwO(ties="first", candidates=None):
+            lam = f / h * (sqrt(f / q) + sqrt((f + 1) / (2 * f))) if q <= f else 0.0
+            return sides | {"lambda": max(lam, 2 * f / h)}
+        case MeanExact() | SMEA() | MDA():
+            return sides
+        case StreamCenterwO() if n >= 3 * f or n == 2 * f + 1:
+            return {"lambda": ours(rule, n, f, 1)["lambda"].value}
+        case GeometricMedian(iterations=None) if n % 2 == 0:
+            return {"kappa": n / q, "xi": n / q}
+        case CWM(lower=lower):
+            kappa = ours(CWM(lower=lower), n, f, 1)["kappa"].value
+            return {"kappa": kappa, "xi": kappa}
+    return {}
+
+
+def closed(known: Bounds, n: int, f: int, r: int) -> Bounds:
+    """The same with all that follows by conversion, the smaller of both."""
+    h, out = n - f, dict(known)
+
+    def better(name: str, value: float, origin: str) -> None:
+        if name not in out or value < out[name].value * (1 - 1e-12):
+            out[name] = Bound(value, f"from {CRITERIA[origin]}", out[origin].fails)
+
+    if "lambda" in out:
+        better("xi", 2 * h * out["lambda"].value ** 2, "lambda")
+    for _ in range(2):  # what ξ brings to κ and κ to ξ
+        if "xi" in out:
+            better("kappa", out["xi"].value, "xi")
+        if "kappa" in out:
+            better("xi", out["kappa"].value * r, "kappa")
+    if "kappa" in out:
+        kappa = out["kappa"].value
+        better("lambda", sqrt(kappa * (h - 1) / (2 * h)), "kappa")
+        if not out["kappa"].fails:  # a mean over rounds that may fail is not bounded
+            better("zeta", kappa * n * (h - 1) / (2 * f * h) if f else (inf if kappa else 0.0), "kappa")
+    return out

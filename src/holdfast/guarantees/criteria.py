@@ -1,0 +1,184 @@
+r"""The field's four criteria of robustness as measured ratios.
+
+With S any n - f of the n vectors, :math:`\bar x_S` their mean and F the rule's answer, a rule has
+
+- λ (resilient averaging): :math:`\lVert F - \bar x_S \rVert \le \lambda \max_{i,j \in S} \lVert x_i - x_j \rVert`,
+- κ (robustness): :math:`\lVert F - \bar x_S \rVert^2 \le \kappa \, \sigma_S^2`, the mean square around the mean,
+- ξ (robust averaging): :math:`\lVert F - \bar x_S \rVert^2 \le \xi \, \lambda_{max}(M_S)`, the variance along the
+  worst line,
+- ζ (agnostic robust aggregator): :math:`E \lVert F - \bar x_S \rVert^2 \le \zeta \tfrac{f}{n} \rho^2` with
+  :math:`E \lVert x_i - x_j \rVert^2 \le \rho^2` in S. An expectation: no single round has a ζ.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import comb, inf
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import BadInput
+
+CRITERIA = {"lambda": "λ", "kappa": "κ", "xi": "ξ", "zeta": "ζ"}
+MOST = 100_000  # sets S that are looked at one by one; beyond, a search
+SAME = 64 * np.finfo(float).eps  # of the largest number: differences below are rounding
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The largest ratio over all S, or one that was found: `how` is "exact" or "at least"."""
+
+    value: float
+    honest: tuple[int, ...]
+    how: str
+
+
+def ratios(criterion: str, F: Array, X: Array, masks: Array) -> Array:
+    """The ratio of each set S, a row of 0 and 1 in masks: 0 where F is its mean, inf where only its spread is zero.
+
+    >>> X = np.array([[0.0], [1.0], [2.0], [9.0]])
+    >>> ratios("kappa", np.array([1.0]), X, np.array([[1, 1, 1, 0], [0, 1, 1, 1]])).round(3)
+    array([0.   , 0.711])
+    """
+    h = masks[0].sum()
+    far = np.abs(X - F).max(initial=0.0)
+    unit = float(np.ldexp(1.0, int(np.frexp(far)[1]))) if 0 < far < inf else 1.0
+    E = (X - F) / unit  # squares must have room
+    same = (SAME * max(float(np.abs(X / unit).max(initial=0.0)), float(np.abs(F / unit).max(initial=0.0)))) ** 2
+    errors = np.square(masks @ E / h).sum(axis=1)
+    spread = SPREADS[criterion](E, masks, int(h))
+    out = np.full(len(masks), inf)
+    np.divide(errors, spread, out=out, where=spread > same)
+    out[errors <= same * E.shape[1]] = 0.0
+    return np.sqrt(out) if criterion == "lambda" else out
+
+
+def _squares(E: Array) -> Array:
+    return np.square(E[:, None] - E).sum(axis=2)
+
+
+def _diameters(E: Array, masks: Array, h: int) -> Array:  # noqa: ARG001
+    D = _squares(E)
+    parts = np.array_split(masks, -(-len(masks) // 1024))
+    return np.concatenate([(m[:, :, None] * m[:, None, :] * D).max(axis=(1, 2)) for m in parts])
+
+
+def _variances(E: Array, masks: Array, h: int) -> Array:
+    return np.asarray(np.einsum("bi,bi->b", masks @ _squares(E), masks)) / (2 * h * h)  # nothing cancels
+
+
+def _largest(E: Array, masks: Array, h: int) -> Array:
+    rows = E[np.nonzero(masks)[1].reshape(len(masks), h)]
+    rows = rows - rows.mean(axis=1, keepdims=True)
+    small = rows.swapaxes(1, 2) @ rows if E.shape[1] <= h else rows @ rows.swapaxes(1, 2)
+    return np.maximum(np.linalg.eigvalsh(small)[:, -1], 0.0) / h
+
+
+SPREADS: dict[str, Callable[[Array, Array, int], Array]] = {
+    "lambda": _diameters,
+    "kappa": _variances,
+    "xi": _largest,
+}
+
+
+@lru_cache(maxsize=32)
+def subsets(n: int, f: int) -> Array:
+    """All sets of n - f of n, a row of 0 and 1 each."""
+    masks = np.zeros((comb(n, f), n))
+    for mask, out in zip(masks, itertools.combinations(range(n), f), strict=True):
+        mask[:] = 1.0
+        mask[list(out)] = 0.0
+    return masks
+
+
+def worst(criterion: str, F: Any, X: Any, f: int, most: int = MOST) -> Worst:
+    """The largest ratio over every S that could be honest; over more than `most` sets, the largest that a climb finds.
+
+    >>> worst("kappa", [0.5], [[0.0], [1.0], [9.0]], 1).how
+    'exact'
+    """
+    if criterion not in SPREADS:
+        raise BadInput(f"{criterion!r} was given; the criteria of one round are {', '.join(SPREADS)} (ζ is a mean).")
+    X, F = np.atleast_2d(np.asarray(X, float)), np.asarray(F, float).reshape(-1)
+    check(len(X), f)
+    if comb(len(X), f) <= most:
+        masks = subsets(len(X), f)
+        found = ratios(criterion, F, X, masks)
+        return Worst(float(found.max()), _set(masks[int(found.argmax())]), "exact")
+    E = X - F
+    if E.shape[1] > len(X):
+        E = np.linalg.qr(E.T)[1].T  # the same inner products, in n coordinates
+    best = max((_climb(criterion, E, mask) for mask in _starts(E, f)), key=lambda one: one[0])
+    return Worst(best[0], _set(best[1]), "at least")
+
+
+def check(n: int, f: int) -> None:
+    """Refuse counts of workers for which no criterion is defined."""
+    if not 0 <= f < n / 2:
+        raise BadInput(f"n = {n} and f = {f} were given; at most {max(0, (n - 1) // 2)} of {n} may lie, f < n/2.")
+
+
+def _set(mask: Array) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.flatnonzero(mask))
+
+
+def _starts(E: Array, f: int) -> Iterator[Array]:
+    """Sets that lie to one side of the answer: the n - f farthest along each row's direction, and along their sum's."""
+    for e in E:
+        for _ in range(4):
+            mask = np.zeros(len(E))
+            mask[np.argsort(-(E @ e), kind="stable")[: len(E) - f]] = 1.0
+            e = mask @ E
+        yield mask
+
+
+def _climb(criterion: str, E: Array, mask: Array) -> tuple[float, Array]:
+    """Exchange one member for one other while the ratio grows."""
+    zero, value = np.zeros(E.shape[1]), -1.0
+    while True:
+        swaps = np.array(
+            [mask + _swap(len(mask), i, o) for i in np.flatnonzero(mask) for o in np.flatnonzero(mask == 0)]
+        )
+        found = ratios(criterion, zero, E, np.concatenate([mask[None], swaps]))
+        if found.max() <= max(value, found[0]) * (1 + 1e-12):
+            return float(found[0]), mask
+        value, mask = float(found.max()), np.concatenate([mask[None], swaps])[int(found.argmax())]
+
+
+def _swap(n: int, leaves: int, enters: int) -> Array:
+    change = np.zeros(n)
+    change[leaves], change[enters] = -1.0, 1.0
+    return change
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A measured ζ with its standard error; ρ² is the largest mean squared distance of two honest vectors."""
+
+    value: float
+    error: float
+    rho2: float
+    trials: int
+
+
+def aragg(rule: Any, draw: Callable[[np.random.Generator], Array], f: int, trials: int, rng: Any) -> Expected:
+    """ζ over a distribution of rounds: `draw(rng)` gives n rows, the honest n - f first, always the same workers."""
+    if trials < 2:
+        raise BadInput(f"trials = {trials} was given; an expectation needs at least 2.")
+    errors, pairs, n = np.zeros(trials), 0.0, 0
+    for t in range(trials):
+        X = np.atleast_2d(np.asarray(draw(rng), float))
+        n, honest = len(X), X[: len(X) - f]
+        check(n, f)
+        errors[t] = np.square(rule(X) - honest.mean(axis=0)).sum()
+        pairs = pairs + _squares(honest) / trials
+    rho2 = float(np.max(pairs))
+    scale = f / n * rho2
+    if scale == 0:
+        return Expected(0.0 if not errors.any() else inf, 0.0, rho2, trials)
+    return Expected(float(errors.mean() / scale), float(errors.std(ddof=1) / trials**0.5 / scale), rho2, trials)

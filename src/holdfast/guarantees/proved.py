@@ -1,0 +1,179 @@
+"""What this project proves of its rules: each constant with the section of docs/guarantees.md that has its proof.
+
+h = n - f vectors are kept or honest, q = n - 2f of these at least are both. A statement is about every n > 2f that the
+rule takes; a rule that is missing here has no bound that we know, and unbounded (inf) is an answer too.
+"""
+
+from __future__ import annotations
+
+from math import comb, inf, sqrt
+from typing import Any, NamedTuple
+
+from holdfast.rules import (
+    CGE,
+    CWM,
+    CWTM,
+    MDA,
+    NNM,
+    SMEA,
+    Average,
+    CenteredClipping,
+    CenterExact,
+    CenterwO,
+    Clip,
+    DnC,
+    GeometricMedian,
+    Krum,
+    MeaMed,
+    MeanExact,
+    MeanwO,
+    Medoid,
+    MoNNA,
+    MultiKrum,
+    NearestTo,
+    NormBoundedMean,
+    OuterCenter,
+    OuterMean,
+    StreamCenterwO,
+)
+from holdfast.rules.base import Chain
+
+MEANS = (
+    *(Average, OuterCenter, OuterMean, CenterwO, MeanwO, CenterExact, MeanExact, StreamCenterwO, NearestTo),
+    *(CWTM, MeaMed, MDA, SMEA, CGE, DnC, MoNNA),
+)
+"""Rules that are the mean at f = 0, and so have 0 in every criterion."""
+
+
+class Bound(NamedTuple):
+    """A constant, where it comes from, and with which probability it fails, for rules that draw."""
+
+    value: float
+    source: str
+    fails: float = 0.0
+
+
+Bounds = dict[str, Bound]
+
+
+def ours(rule: Any, n: int, f: int, r: int) -> Bounds:
+    """The constants that are proved directly, with r = min(d, n - f - 1); bounds.py adds what follows by conversion."""
+    h, q = n - f, n - 2 * f
+    if f == 0 and is_mean(rule, n):
+        return {name: Bound(0.0, "the mean itself") for name in ("lambda", "kappa", "xi", "zeta")}
+    match rule:
+        case CenterwO(ties="first"):
+            return _centerwo(rule, n, f)
+        case MeanwO(ties="first", candidates=None):
+            return _k_set("MeanwO", n, f, r, min(sqrt(2), sqrt(h / q)), 2.0)
+        case MeanwO(ties="first", candidates=int(m)):
+            return {"kappa": Bound((1 + sqrt(3)) ** 2 * f / q, "MeanwO", (1 - h / (2 * n)) ** m)}
+        case MeanExact():
+            return _k_set("MeanExact", n, f, r, 1.0, 1.0)
+        case CenterExact():
+            same = Bound((2 * f * sqrt(h - 1) / h + sqrt(f / q)) ** 2, "CenterExact")
+            return {"lambda": Bound(f / h * (1 + sqrt(2 * (h - 1) / h)), "CenterExact"), "kappa": same, "xi": same}
+        case NearestTo():
+            return _near(ours(rule.rule, n, f, r)["kappa"].value, f, q)
+        case MeaMed():
+            return _near(_median(n, f, False), f, q)
+        case StreamCenterwO():
+            reach = (4 * f - 2) / h if n > 2 * f + 1 else (3 * f - 1) / h
+            return {"lambda": Bound(reach, "StreamCenterwO")}
+        case CWTM():
+            return {"kappa": Bound(f / q, "CWTM"), "lambda": Bound(f / h * sqrt(r), "CWTM")}
+        case CWM(lower=lower):
+            kappa = _median(n, f, lower)
+            return {"kappa": Bound(kappa, "CWM"), "lambda": Bound(kappa / (1 + kappa) * sqrt(r), "CWM")}
+        case GeometricMedian(iterations=None):
+            return {"kappa": Bound(n / q, "GeometricMedian")}
+        case Medoid():
+            return {"kappa": Bound((1 + 2 * sqrt(2) * h / q) ** 2, "Medoid")}
+        case Krum() | MultiKrum():
+            return _krum(rule, n, f)
+        case MDA():
+            same = Bound((sqrt(2) * f / sqrt(h) + sqrt(f / q)) ** 2, "MDA")
+            return {"lambda": Bound(2 * f / h, "MDA"), "kappa": same, "xi": same}
+        case SMEA():
+            return {"kappa": Bound(4 * f / q, "SMEA"), "xi": Bound(4 * f / q, "SMEA")}
+        case Chain(parts=(NNM(f=k), last)) if k == f:
+            inner = ours(last, n, f, r).get("kappa")
+            return {} if inner is None else {"kappa": Bound((1 + sqrt(2)) ** 2 * f / q * (inner.value + 1), "NNM")}
+    return _hopeless(rule, f)
+
+
+def is_mean(rule: Any, n: int) -> bool:
+    """Whether the rule is the plain mean at f = 0."""
+    if isinstance(rule, MultiKrum):
+        return (rule.m or n) == n
+    return isinstance(rule, MEANS)
+
+
+def _hopeless(rule: Any, f: int) -> Bounds:
+    """Rules that some round moves arbitrarily far in units of the honest spread, for every constant."""
+    match rule:
+        case Average() | OuterCenter() | OuterMean() | CGE() | MoNNA():
+            lost = f > 0
+        case GeometricMedian():  # a fixed number of steps
+            lost = f > 0
+        case DnC(filter=1.0):
+            lost = f > 1
+        case Chain():
+            lost = any(isinstance(stage, Clip) for stage in rule.parts)
+        case _:
+            lost = isinstance(rule, (NormBoundedMean, CenteredClipping))
+    return {name: Bound(inf, "unbounded rules") for name in ("lambda", "kappa", "xi", "zeta")} if lost else {}
+
+
+def _centerwo(rule: CenterwO, n: int, f: int) -> Bounds:
+    h, q = n - f, n - 2 * f
+    members = 2 * f - min(1.0, f / q)
+    xi = (sqrt(2 / h) * members + sqrt(f / q)) ** 2
+    if rule.candidates is None or rule.candidates >= n:
+        kappa = (members / sqrt(h - 1) + sqrt(f / q)) ** 2
+        return {
+            "lambda": Bound((3 * f - 1) / h, "CenterwO"),
+            "kappa": Bound(kappa, "CenterwO"),
+            "xi": Bound(xi, "CenterwO"),
+        }
+    m = rule.candidates
+    missed = comb(f, m) / comb(n, m)  # no candidate is honest; with one, the radius is at most the diameter
+    same = Bound(xi, "CenterwO", missed)
+    return {"lambda": Bound((3 * f - 1) / h, "CenterwO", missed), "kappa": same, "xi": same}
+
+
+def _k_set(name: str, n: int, f: int, r: int, g: float, alpha: float) -> Bounds:
+    """The n - f nearest to a centre of at most alpha times the least cost: MeanwO, its refinements, MeanExact."""
+    h, q = n - f, n - 2 * f
+    near = 2 * f / h * (1 + sqrt(alpha * (h - 1) / (2 * q)))
+    apart = g * sqrt(f * (h - 1) / (2 * h * q)) + f / h
+    return {
+        "lambda": Bound(min(near, apart), name),
+        "kappa": Bound(f / q * (1 + g) ** 2, name),
+        "xi": Bound(f / q * (1 + g * sqrt(r)) ** 2, name),
+    }
+
+
+def _near(inner: float, f: int, q: int) -> Bounds:
+    return {"kappa": Bound(f / q * (1 + sqrt(1 + inner)) ** 2, "nearest to an answer")}
+
+
+def _median(n: int, f: int, lower: bool) -> float:
+    if n % 2:
+        return (n - 1) / (n + 1 - 2 * f)
+    return n / (n - 2 * f) if lower else (n - 2) / (n + 2 - 2 * f)
+
+
+def _krum(rule: Krum | MultiKrum, n: int, f: int) -> Bounds:
+    """Krum and MultiKrum in all forms: k = 1 where a score leaves out one neighbour more."""
+    k = 1 if rule.others == "n-f-2" else 0
+    h, q = n - f, n - 2 * f - k
+    m = 1 if isinstance(rule, Krum) else rule.m or h
+    aside = sqrt((f + k) / q)
+    if m > h:
+        return {name: Bound(inf, "Krum and MultiKrum") for name in ("lambda", "kappa", "xi", "zeta")} if f else {}
+    if not rule.squared:
+        return {"kappa": Bound((sqrt(2) * h / q + aside) ** 2, "Krum and MultiKrum")} if m == 1 else {}
+    alone = sqrt(2 * h / q) + aside
+    parts = [sqrt(2 * a * h / (m * q)) + a / m * aside + sqrt((m - a) * (h - m + a)) / m for a in range(min(f, m) + 1)]
+    return {"kappa": Bound(min(alone, max(parts)) ** 2, "Krum and MultiKrum")}
