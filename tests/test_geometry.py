@@ -28,7 +28,7 @@ def exact(X: np.ndarray) -> np.ndarray:
 
 def worst(X: np.ndarray, **how: Any) -> float:
     """Largest relative error; inf where a distance of zero is not zero."""
-    D, scale = distances(points(X), **how)
+    D, scale, _ = distances(points(X), **how)
     E = exact(X * np.longdouble(scale) if scale != 1 else X)
     assert (D >= 0).all()
     assert np.array_equal(D, D.T)
@@ -85,7 +85,7 @@ def test_scale_is_that_of_the_row_in_the_middle(size: float) -> None:
     X = cloud(300) * size
     assert worst(X) < 1e-12
     X[0] *= 1e140
-    D, scale = distances(points(X))
+    D, scale, _ = distances(points(X))
     assert np.isfinite(D[1:, 1:]).all()
     assert D[1, 2] == pytest.approx(float(exact(X[1:3] * scale)[0, 1]))
 
@@ -93,12 +93,12 @@ def test_scale_is_that_of_the_row_in_the_middle(size: float) -> None:
 def test_two_huge_rows_may_be_infinitely_far() -> None:
     X = cloud(50)
     X[0], X[1] = 1e300, -1e300
-    D, _ = distances(points(X))
+    D, _, _ = distances(points(X))
     assert np.isinf(D[0, 1:]).all()
     assert D[0, 0] == 0
     X[1] = X[0]
     X[2] = X[0] * (1 + 1e-15)
-    D, _ = distances(points(X))
+    D, _, _ = distances(points(X))
     assert D[0, 1] == 0
     assert np.isinf(D[0, 2:]).all()
     assert np.isfinite(D[3:, 3:]).all()
@@ -109,18 +109,18 @@ def test_some_centres_and_some_rows() -> None:
     X[2] = X[7]
     X[4] *= np.float32(1e25)
     E = exact(X)
-    D, _ = distances(points(X), np.array([7, 4, 0]))
+    D, _, _ = distances(points(X), np.array([7, 4, 0]))
     assert D.shape == (3, 12)
     assert np.allclose(D, E[[7, 4, 0]].astype(float), rtol=2e-6)
     assert D[0, 2] == 0
-    D, _ = distances(points(X, [1, 2, 7]))
+    D, _, _ = distances(points(X, [1, 2, 7]))
     assert np.allclose(D, E[np.ix_([1, 2, 7], [1, 2, 7])].astype(float), rtol=2e-6)
     assert distances(points(X), np.zeros(0, int))[0].shape == (0, 12)
 
 
 def test_offset_with_some_centres() -> None:
     X = (cloud(3000) + 1e3).astype(np.float32)
-    D, _ = distances(points(X), np.array([3, 9]))
+    D, _, _ = distances(points(X), np.array([3, 9]))
     assert np.allclose(D, exact(X)[[3, 9]].astype(float), rtol=2e-6)
 
 
@@ -133,10 +133,10 @@ def test_mixed_points() -> None:
         M[4] = M[1]
         P = points(X).mixed(M)
         E = exact(M @ X.astype(np.longdouble))
-        D, _ = distances(P)
+        D, _, _ = distances(P)
         assert np.allclose(D, E.astype(float), rtol=1e-6, atol=1e-9)
         assert D[4, 1] == 0
-        D, _ = distances(P.anchored(("origin",)), np.array([6]))
+        D, _, _ = distances(P.anchored(("origin",)), np.array([6]))
         assert np.allclose(D[0, :6], ((M @ X.astype(float)) ** 2).sum(axis=1))
 
 

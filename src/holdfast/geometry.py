@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,15 @@ NATIVE, DIRECT = 2, 5  # levels in the input's precision; the level at which eve
 RANGE = {"f4": (2.0**-60, 2.0**100), "f8": (2.0**-200, 2.0**200)}  # of squares that leave room for sums and powers
 
 
-def distances(points: Points, centres: np.ndarray | None = None, wide: bool = False) -> tuple[np.ndarray, float]:
+class Distances(NamedTuple):
+    """Squared distances times scale squared, and the part of each by which it may be wrong at most."""
+
+    D: np.ndarray
+    scale: float = 1.0
+    error: float = 0.0
+
+
+def distances(points: Points, centres: np.ndarray | None = None, wide: bool = False) -> Distances:
     """Squared distances of the centres (None: all) to all points and anchors, times scale squared.
 
     The scale is a power of two, 1 unless the numbers are so large or small that squares would leave
@@ -36,19 +45,19 @@ def distances(points: Points, centres: np.ndarray | None = None, wide: bool = Fa
     float64 throughout.
 
     >>> from holdfast.updates import read
-    >>> D, scale = distances(Points.rows(read([[0.0, 0.0], [3.0, 4.0]], "me"), np.arange(2)))
-    >>> D.tolist(), scale
-    ([[0.0, 25.0], [25.0, 0.0]], 1.0)
+    >>> D, scale, error = distances(Points.rows(read([[0.0, 0.0], [3.0, 4.0]], "me"), np.arange(2)))
+    >>> D.tolist(), scale, error < 1e-11
+    ([[0.0, 25.0], [25.0, 0.0]], 1.0, True)
     """
     centres = np.arange(len(points)) if centres is None else np.asarray(centres)
     if len(centres) == 0:
-        return np.zeros((0, len(points))), 1.0
+        return Distances(np.zeros((0, len(points))))
     with np.errstate(all="ignore"):  # overflow is an answer here: such rows are looked at again
         measure = Measure(points, centres, wide)
         if not measure.whole():
             measure = Measure(points, centres, True, _scale(points))
             measure.whole()
-    return measure.D, measure.scale
+    return Distances(measure.D, measure.scale, measure.error)
 
 
 def _scale(points: Points) -> float:
@@ -76,6 +85,7 @@ class Measure:
         self.row = np.full(len(points), -1)  # of a point in D, if it is a centre
         self.row[centres] = np.arange(len(centres))
         self.D = np.full((len(centres), len(points)), np.inf)
+        self.error = 0.0  # the largest part of a distance by which it may be wrong
         self.home: int | None = None  # a central basis row, for points that are weighted sums
         self.basis_lengths: dict[int | None, np.ndarray] = {}  # seen from the origin, or from home
 
@@ -104,12 +114,15 @@ class Measure:
         D[np.isnan(D)] = np.inf
         D[np.arange(len(left)), left] = 0.0
         a = self._seen_lengths(K, pivot, g)
-        loose = self._gamma(wide) * (a[left, None] + a) ** 2 > TRUST[wide or self._kind() == "f8"] * D
+        doubt = self._gamma(wide) * (a[left, None] + a) ** 2
+        loose = doubt > TRUST[wide or self._kind() == "f8"] * D
         if not wide and self._kind() == "f4":  # squares of two tiny rows have left the range of float32
             loose |= np.maximum(a[left, None], a) ** 2 < RANGE["f4"][0]
         out_of_sight = np.isinf(D) & np.isinf(g[left, None]) & np.isinf(g)  # two such rows may still be close
         bad = todo & np.where(np.isinf(D), out_of_sight, loose)
         bad[np.arange(len(left)), left] = False
+        sure = todo & ~bad & (D > 0) & np.isfinite(D)
+        self.error = max(self.error, float(np.divide(doubt, D, out=np.zeros_like(D), where=sure).max(initial=0.0)))
         rows = self.row[K[left]]
         self.D[np.ix_(rows, K)] = np.where(todo, D, self.D[np.ix_(rows, K)])
         for part, pick in _components(bad, left, len(K)):
@@ -123,6 +136,7 @@ class Measure:
                 for i in np.flatnonzero(np.isin(left, part)):
                     near = K[np.flatnonzero(bad[i])]
                     self.D[rows[i], near] = self._gram(near, near[:0], int(K[left[i]]), True)[1]
+                self.error = max(self.error, self._gamma(True))
         return g
 
     def _gram(self, K: np.ndarray, left: np.ndarray, pivot: int | None, wide: bool) -> tuple[np.ndarray, np.ndarray]:

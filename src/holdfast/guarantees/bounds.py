@@ -16,7 +16,32 @@ from holdfast.errors import BadInput
 from holdfast.guarantees.criteria import CRITERIA, check
 from holdfast.guarantees.printed import literature, paper
 from holdfast.guarantees.proved import Bound, Bounds, ours
-from holdfast.rules import CWM, MDA, SMEA, CenterwO, GeometricMedian, MeanExact, MeanwO, StreamCenterwO
+from holdfast.rules import (
+    CAF,
+    CGE,
+    CWM,
+    CWTM,
+    MDA,
+    NNM,
+    SMEA,
+    Average,
+    Bulyan,
+    CenterExact,
+    CenterwO,
+    DnC,
+    GeometricMedian,
+    Krum,
+    MeaMed,
+    MeanExact,
+    MeanwO,
+    Medoid,
+    MoNNA,
+    MultiKrum,
+    NearestTo,
+    OuterCenter,
+    OuterMean,
+    StreamCenterwO,
+)
 from holdfast.rules.base import Chain
 
 
@@ -63,6 +88,16 @@ def bounds(rule: Any, n: int, f: int | None = None, d: int | None = None) -> dic
         )
         for name in CRITERIA
     }
+
+
+def everyone(n: int, f: int) -> list[Any]:
+    """The catalogue for one f, in the forms that differ in what they promise, as far as n suffices."""
+    forms = [Krum(f), Krum(f, others="n-f-1"), MultiKrum(f), MultiKrum(f, others="n-f-1")]
+    rules: list[Any] = [CWTM(f), MeanExact(f), MeanwO(f), CenterExact(f), CenterwO(f), MDA(f), SMEA(f)]
+    rules += [NearestTo(CWTM(f)), StreamCenterwO(f), GeometricMedian(), CWM(), CWM(lower=True), MeaMed(f), Medoid()]
+    rules += [*forms, NNM(f) >> CWTM(f), NNM(f) >> GeometricMedian(), Bulyan(f), CAF(f), DnC(f), CGE(f), MoNNA(f, 0)]
+    rules += [OuterCenter(f), OuterMean(f), Average()]
+    return [rule for rule in rules if rule.least() <= n]
 
 
 def tolerance(rule: Any, n: int, f: int | None = None) -> int:

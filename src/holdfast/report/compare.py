@@ -42,7 +42,7 @@ def compare(X: Any, rules: list[Any], f: int, like: Any = None, rng: np.random.G
     best = MeanExact(f).decide(X, like=like)
     given = read(X, "compare", like)
     points = Points.rows(given, best.rows)
-    D, scale = distances(points)
+    D, scale, _ = distances(points)
     optimum = float(sums_of_squares(D, np.isin(best.rows, best.kept)[None])[0])
     ratios = [_ratio(D, decision, best, optimum) for decision in decisions]
     values = [_flat(decision.value) for decision in decisions]

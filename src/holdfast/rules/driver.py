@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import BadInput, listing, plural
-from holdfast.geometry import distances
+from holdfast.geometry import Distances, distances
 from holdfast.libraries import numbers
 from holdfast.points import NotFinite, Points
 from holdfast.rules.decision import Choice, Decision
@@ -19,7 +19,7 @@ Rng = np.random.Generator
 log = logging.getLogger("holdfast")
 _TOLD: set[tuple[Any, Any]] = set()
 Words = dict[str, Any]
-Memo = dict[Any, tuple[np.ndarray, float]]
+Memo = dict[Any, Distances]
 """Distances of rows as they came, by which rows and what was asked."""
 
 
@@ -77,7 +77,7 @@ def _round(
     rows = np.flatnonzero(sound)
     dropped = {i: given.malformed.get(i, "not finite") for i in map(int, np.flatnonzero(~sound))}
     rule = settled(asked, len(rows), dropped)
-    points, D, scale = _mixed(rule, Points.rows(given, rows, start), rng, memo)
+    points, (D, scale, error) = _mixed(rule, Points.rows(given, rows, start), rng, memo)
     last = rule.stages()[-1]
     weights = np.zeros(given.n)
     choice = Choice(weights)
@@ -100,6 +100,7 @@ def _round(
         rows=rows,
         distances=_unscaled(D, scale, 2) if D.size and len(D) == D.shape[1] else None,
         mixed=points.mix is not None or len(D) != len(rows),
+        error=error,
         cost=None if cost is None else float(cost),
         bound=None if bound is None else float(bound),
         note=told(rule, asked, dropped, rows),
@@ -116,13 +117,13 @@ def _unscaled(measured: Any, scale: float, power: int) -> Any:
     return measured
 
 
-def _mixed(rule: Any, points: Points, rng: Rng | None, memo: Memo) -> tuple[Points, np.ndarray, float]:
+def _mixed(rule: Any, points: Points, rng: Rng | None, memo: Memo) -> tuple[Points, Distances]:
     """The points that reach the last stage, and their distances as it asks for them."""
-    D, scale, measured = np.zeros((0, 0)), 1.0, None
+    seen, measured = Distances(np.zeros((0, 0))), None
     for stage in rule.stages():
         if hasattr(stage, "columns"):
             if stage is rule.stages()[-1]:
-                return points.anchored(()), D, scale
+                return points.anchored(()), seen
             points = points.answered(points.anchored(()).columns(stage.columns))
             continue
         points = points.anchored(stage.anchors)
@@ -130,16 +131,16 @@ def _mixed(rule: Any, points: Points, rng: Rng | None, memo: Memo) -> tuple[Poin
         needed = (stage.anchors, None if centres is None else tuple(centres), stage.precise)
         if needed != measured:
             name = None if points.mix is not None or stage.anchors else (needed, points.names().tobytes())
-            D, scale = memo.get(name) or distances(points, centres, stage.precise)
+            seen = memo.get(name) or distances(points, centres, stage.precise)
             if name is not None:
-                memo[name] = D, scale
+                memo[name] = seen
         if hasattr(stage, "choose"):
             break
-        M = stage.scaled(scale).mix(D, rng)
+        M = stage.scaled(seen.scale).mix(seen.D, rng)
         measured = needed if np.array_equal(M, np.eye(*M.shape)) else None
         if measured is None:
             points = points.mixed(M)
-    return points, D, scale
+    return points, seen
 
 
 def settled(rule: Any, present: int, dropped: dict[int, str]) -> Any:
@@ -181,12 +182,17 @@ def _place(start: Any, given: Updates, rule: Any) -> int:
     """Put the start behind the workers' rows and say where."""
     if not any("start" in stage.anchors for stage in rule.stages()):
         raise BadInput(f"{rule!r} was given a start, which it does not use; leave it out.")
-    flat = flatten(start)
+    return placed(start, given, f"{rule!r} was given a start")
+
+
+def placed(vector: Any, given: Updates, who: str) -> int:
+    """Put a vector of our own behind the workers' rows and say where."""
+    flat = flatten(vector)
     wanted = [(leaf.name, np.empty(leaf.shape), None) for leaf in given.leaves]
     why = flat if isinstance(flat, str) else differs(flat, wanted)
     if why or isinstance(flat, str):
-        raise BadInput(f"{rule!r} was given a start that differs from the updates: {why}.")
+        raise BadInput(f"{who} that differs from the updates: {why}.")
     values = [numbers(a.reshape(-1), leaf.computed) for (_, a, _), leaf in zip(flat, given.leaves, strict=True)]
     if not all(np.isfinite(value).all() for value in values):
-        raise BadInput(f"{rule!r} was given a start that is not finite; start from a finite vector.")
+        raise BadInput(f"{who} that is not finite; give a finite vector.")
     return given.append(values)

@@ -189,7 +189,7 @@ class Stream:
     def _elect(self, f: int) -> None:
         """The held vector whose (f+1)-th nearest is closest becomes the centre; then the held pass by."""
         vectors = read([list(vector) for _, vector in self.held], repr(self.rule))
-        D, _ = distances(Points.rows(vectors, np.arange(len(self.held))))
+        D, _, _ = distances(Points.rows(vectors, np.arange(len(self.held))))
         self.centre = self.held[int(radii(D, f + 1).argmin())][1]
         self.mean = [np.zeros(part.size, np.float64) for part in self.centre]
         self.keep = f

@@ -1,0 +1,129 @@
+"""holdfast bounds and holdfast choose: what rules promise, and which one to take."""
+
+from __future__ import annotations
+
+import json
+from math import inf
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from holdfast.cli.example import example
+from holdfast.guarantees.bounds import Promise, everyone, least
+from holdfast.guarantees.bounds import bounds as promised
+from holdfast.guarantees.choose import choose as ranked
+from holdfast.guarantees.criteria import CRITERIA, check
+from holdfast.guarantees.proved import Bound
+from holdfast.spec import parse
+
+Workers = Annotated[int, typer.Option("--n", help="Workers.")]
+Coordinates = Annotated[int | None, typer.Option("--d", help="Coordinates, which sharpen some constants.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As one line of JSON.")]
+USUAL = 5  # of so many workers one lies, if nothing is said
+
+
+@example("holdfast bounds 'MeanwO(f=7)' --n 35")
+def bounds(
+    rule: Annotated[str, typer.Argument(help="As `holdfast rules` lists them; all of them if it is left out.")] = "",
+    n: Workers = 35,
+    f: Annotated[int | None, typer.Option("--f", help="Liars; a rule that has an f has its own.")] = None,
+    d: Coordinates = None,
+    as_json: AsJson = False,
+) -> None:
+    """What rules promise for n workers of which f lie: proved constants beside the paper's and the least possible.
+
+    κ and ξ bound the squared distance of the answer to the honest mean, in units of the honest variance and of its
+    worst direction; λ the distance in units of the honest diameter; ζ a mean over rounds. "=" is exact, "≤" proved.
+    """
+    lie = n // USUAL if f is None else f
+    check(n, lie)
+    rules = [parse(rule)] if rule else everyone(n, lie)
+    found = {repr(one): promised(one, n, f if rule else lie, d) for one in rules}
+    if as_json:
+        typer.echo(json.dumps({name: {c: record(p) for c, p in ps.items()} for name, ps in found.items()}))
+    elif rule:
+        Console().print(_one(next(iter(found.values()))))
+    else:
+        Console().print(_all(found, n, lie))
+
+
+def _one(promises: dict[str, Promise]) -> Table:
+    heads = ("criterion", "no rule below", "some round reaches", "proved here", "the paper", "literature", "proof")
+    table = Table(*(Column(head, overflow="fold") for head in heads), box=None, pad_edge=False, header_style="bold")
+    for name, promise in promises.items():
+        place = promise.ours.source if promise.ours else ""
+        if promise.ours and promise.ours.fails:
+            place += f"; fails with probability {promise.ours.fails:.1g}"
+        others = quoted(promise.paper), quoted(promise.literature)
+        table.add_row(CRITERIA[name], number(promise.least), number(promise.reached), proved(promise), *others, place)
+    return table
+
+
+def _all(found: dict[str, dict[str, Promise]], n: int, f: int) -> Table:
+    heads = (f"n = {n}, f = {f}", *CRITERIA.values())
+    table = Table(*(Column(head, overflow="fold") for head in heads), box=None, pad_edge=False, header_style="bold")
+    table.add_row("no rule below", *(number(value) for value in least(n, f).values()))
+    for name, promises in found.items():
+        table.add_row(name, *(proved(promise) for promise in promises.values()))
+    return table
+
+
+def number(value: float | None) -> str:
+    """Three digits; "unbounded" and "none known" are answers."""
+    return "none known" if value is None else "unbounded" if value == inf else f"{value:.3g}"
+
+
+def proved(promise: Promise) -> str:
+    """Our constant, marked as exact or as a bound."""
+    if promise.ours is None or promise.ours.value == inf:
+        return number(None if promise.ours is None else inf)
+    return f"{'=' if promise.exact else '≤'} {number(promise.ours.value)}"
+
+
+def quoted(bound: Bound | None) -> str:
+    """Somebody else's constant; what is false is said to be."""
+    return "" if bound is None else number(bound.value) + (" (false)" if bound.source.endswith("false") else "")
+
+
+def record(promise: Promise) -> dict[str, Any]:
+    """A promise as plain values; None where nothing is known, "unbounded" where nothing holds."""
+    told = {"no rule below": promise.least, "some round reaches": _plain(promise.reached), "exact": promise.exact}
+    for name in ("ours", "paper", "literature"):
+        bound = getattr(promise, name)
+        told[name] = None if bound is None else bound._asdict() | {"value": _plain(bound.value)}
+    return told
+
+
+def _plain(value: float) -> float | str:
+    return "unbounded" if value == inf else value
+
+
+@example("holdfast choose --n 35 --f 7 --heterogeneous")
+def choose(
+    n: Workers,
+    f: Annotated[int, typer.Option("--f", help="How many may lie.")],
+    heterogeneous: Annotated[bool, typer.Option(help="Do the workers' data differ?")] = True,
+    votes: Annotated[bool, typer.Option(help="Can workers compare two models on their own data?")] = True,
+    stream: Annotated[bool, typer.Option(help="Must updates be taken one at a time?")] = False,
+    d: Coordinates = None,
+    as_json: AsJson = False,
+) -> None:
+    """Which rule to take for n workers of which f may lie: a short list, best first, with constants, cost and reason.
+
+    The cost is in multiplications for each coordinate of each worker. docs/choosing.md tells how the list is ranked.
+    """
+    advice = ranked(n, f, heterogeneous, votes, stream, d)
+    if as_json:
+        rows = [(one, {name: record(promise) for name, promise in one.promises.items()}) for one in advice]
+        told = [{"rule": repr(one.rule), "why": one.why, "cost": one.cost, "promises": said} for one, said in rows]
+        typer.echo(json.dumps(told))
+        return
+    console = Console()
+    table = Table("", *CRITERIA.values(), "cost", box=None, pad_edge=False, header_style="bold")
+    for at, one in enumerate(advice, 1):
+        console.print(Text(f"{at}. {one.rule!r}", style="bold"), Text(f"   {one.why}"), sep="\n", soft_wrap=True)
+        table.add_row(str(at), *(proved(promise) for promise in one.promises.values()), f"{one.cost:.3g}")
+    console.print("", table, sep="\n")

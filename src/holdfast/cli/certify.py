@@ -1,0 +1,128 @@
+"""holdfast certify, replay and certificate: searching for the worst round, showing it again, and judging one round."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from math import inf
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from holdfast.cli.bounds import number
+from holdfast.cli.example import example
+from holdfast.cli.files import load_all
+from holdfast.errors import BadInput
+from holdfast.guarantees import certify as searching
+from holdfast.guarantees.bounds import bounds, tolerance
+from holdfast.guarantees.certificate import certificate as certified
+from holdfast.guarantees.criteria import CRITERIA, SPREADS
+from holdfast.spec import parse
+from holdfast.structure import majority
+
+
+@example("holdfast certify 'CenterwO(f=2)' --n 5 --d 2 --budget 2000")
+def certify(
+    rule: Annotated[str, typer.Argument(help="As `holdfast rules` lists them.")],
+    n: Annotated[int, typer.Option("--n", help="Workers; few, since every set of n - f of them is looked at.")] = 7,
+    f: Annotated[int | None, typer.Option("--f", help="Liars, for a rule without an f.")] = None,
+    d: Annotated[int, typer.Option("--d", help="Coordinates.")] = 2,
+    budget: Annotated[int, typer.Option(help="Rounds to try for each criterion.")] = 20_000,
+    criterion: Annotated[str, typer.Option(help="lambda, kappa or xi; all three if it is left out.")] = "",
+    seed: Annotated[int, typer.Option(min=0, help="The same seed finds the same round.")] = 0,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the worst round goes (npz); resumes.")] = None,
+) -> None:
+    """Search for the round that is worst for a rule; print it beside the proved constant and the least possible.
+
+    --out FILE.npz keeps the worst round of one criterion, and goes on from there if it is run again with the same
+    words; with all three criteria it becomes FILE-kappa.npz and so on. `holdfast replay FILE.npz` shows it.
+    """
+    if out is not None and (out.suffix != ".npz" or not out.parent.is_dir()):
+        raise BadInput(f"--out {out} was given; name an .npz file in a folder that exists.")
+    lie = tolerance(parse(rule), n, f)
+    asked = [searching.Search(rule, n, lie, d, one, budget, seed) for one in ([criterion] if criterion else SPREADS)]
+    proved = bounds(parse(rule), n, f, d)
+    table = Table("criterion", "worst found", "proved", "no rule below", "rounds tried", box=None, header_style="bold")
+    with Progress(transient=True, console=Console(stderr=True)) as bar:
+        for one in asked:
+            found = _carried_out(one, _place(out, one, len(asked)), bar)
+            promise = proved[one.criterion]
+            ours = number(promise.ours.value if promise.ours else None)
+            table.add_row(CRITERIA[one.criterion], number(found.value), ours, number(promise.least), str(found.tried))
+            if promise.ours and found.value > promise.ours.value * (1 + 1e-6):
+                beyond = f"{found.value:.6g}, beyond the proved {promise.ours.value:.6g}"
+                raise BadInput(f"{rule} has a round of {beyond}: the proof or the rule is wrong, please report it.")
+    Console().print(table)
+
+
+def _place(out: Path | None, asked: searching.Search, many: int) -> Path | None:
+    return out if out is None or many == 1 else out.with_name(f"{out.stem}-{asked.criterion}.npz")
+
+
+def _carried_out(asked: searching.Search, out: Path | None, bar: Progress) -> searching.Found:
+    """The whole search, with its best round saved after every climb."""
+    known = None
+    if out is not None and out.is_file():
+        before, known = searching.load(out)
+        if before != asked:
+            raise BadInput(f"{out} holds another search ({before.rule}, n = {before.n}, ...); name another file.")
+    task = bar.add_task(CRITERIA[asked.criterion], total=asked.budget, completed=known.tried if known else 0)
+    for found in searching.search(asked, known):
+        known = found
+        bar.update(task, completed=found.tried, description=f"{CRITERIA[asked.criterion]} {found.value:.4g}")
+        if out is not None:
+            searching.save(out, asked, found)
+    assert known is not None
+    return known
+
+
+@example("holdfast replay worst.npz")
+def replay(file: Annotated[Path, typer.Argument(help="What `holdfast certify --out` saved.")]) -> None:
+    """Show a saved round again: the vectors, who is honest in the worst case, the answer, and the ratio."""
+    asked, found, worst, answer = searching.replayed(file)
+    table = Table("worker", "honest", "vector", box=None, header_style="bold")
+    for i, x in enumerate(found.X):
+        table.add_row(str(i), "yes" if i in worst.honest else "no", _vector(x))
+    mean = found.X[list(worst.honest)].mean(axis=0)
+    console = Console()
+    console.print(table)
+    console.print(f"honest mean  {_vector(mean)}\nanswer       {_vector(answer)}", highlight=False)
+    ratio = f"{CRITERIA[asked.criterion]} = {number(worst.value)} for {asked.rule}, saved as {number(found.value)}"
+    console.print(ratio, highlight=False)
+
+
+def _vector(x: np.ndarray) -> str:
+    return " ".join(f"{value:.6g}" for value in x[:8]) + (" ..." if len(x) > 8 else "")
+
+
+@example("holdfast certificate 'MeanwO(f=4)' demo/worker-*.npz")
+def certificate(
+    rule: Annotated[str, typer.Argument(help="As `holdfast rules` lists them.")],
+    files: Annotated[list[Path], typer.Argument(help="A file a worker, or one file with a row a worker.")],
+    f: Annotated[int | None, typer.Option("--f", help="Liars, for a rule without an f.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="For rules that draw at random.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As one line of JSON.")] = False,
+) -> None:
+    """Aggregate one round and say what is certain about the answer, whoever lied in it.
+
+    FILES are as for `holdfast aggregate`. Each statement comes with its assumption; no server can bound the
+    distance to the mean of every possible honest set.
+    """
+    chosen = parse(rule)
+    if chosen.random and seed is None:
+        raise BadInput(f"{chosen!r} draws at random; add --seed 1.")
+    updates, _, _ = load_all(files)
+    rng = None if seed is None else np.random.default_rng(seed)
+    like = majority(updates) if isinstance(updates, list) else None
+    decision = chosen.decide(updates, rng=rng, like=like)
+    found = certified(decision, updates, f=f)
+    if as_json:
+        told: dict[str, Any] = asdict(found) | {"within": found.within()}
+        typer.echo(json.dumps({name: None if value == inf else value for name, value in told.items()}))
+    else:
+        typer.echo(str(found))

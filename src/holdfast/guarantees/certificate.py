@@ -1,0 +1,226 @@
+r"""What can be said of one round, of whoever may have lied in it.
+
+The true honest vectors are some S of n - f of the n, nobody knows which. For every S, with e_i = x_i - F,
+
+.. math:: \lVert F - \bar x_S \rVert^2 = \kappa_S \, \sigma_S^2, \quad \kappa_S = \rho_S / (1 - \rho_S), \quad
+          \rho_S = \lVert \sum_S e_i \rVert^2 / (h \sum_S \lVert e_i \rVert^2),
+
+and κ(X), at least the largest κ_S, is found from the n x n inner products of the e_i alone, whatever rule gave F. The
+proofs are in docs/guarantees.md, "Certificates of a round".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, isfinite, sqrt
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import BadInput
+from holdfast.geometry import distances
+from holdfast.guarantees.bounds import bounds, tolerance
+from holdfast.points import Points
+from holdfast.rules import CenterExact, MeanExact, MeanwO
+from holdfast.rules.clustering import scores
+from holdfast.rules.decision import Decision
+from holdfast.rules.driver import placed
+from holdfast.updates import Measured, read
+
+Array = np.ndarray
+HALVINGS = 30  # of ρ: to 1e-9
+EPS = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The promises of one round; every S is a set of n - f of the n vectors that were looked at.
+
+    `kappa`: every S has ‖F - mean of S‖² ≤ kappa · variance of S. Relative: it says nothing in the units of the
+    vectors, since f honest workers may be anywhere and no server can bound the distance to their mean. In these units:
+    `pull`: every S has ‖F - mean of the kept in S‖ ≤ pull, which is all that liars can do to the kept honest ones;
+    `within(s)`: every S of deviation at most s has ‖F - mean of S‖ ≤ within(s); `anywhere`: every S has ‖F - mean of
+    S‖ ≤ anywhere, which liars can make as large as they like. None: F is not the mean of n - f of the vectors.
+    """
+
+    rule: str
+    n: int
+    f: int
+    kappa: float
+    how: str
+    anywhere: float
+    deviation: float | None = None
+    pull: float | None = None
+    alpha: float | None = None
+
+    def within(self, deviation: float | None = None) -> float | None:
+        """How far the mean of any S of at most this deviation can be; by default that of the kept vectors."""
+        if self.deviation is None:
+            return None
+        spread = self.deviation if deviation is None else deviation
+        by_lemma = sqrt(self.f / (self.n - 2 * self.f)) * (spread + self.deviation)
+        return min(by_lemma, sqrt(self.kappa) * spread if self.kappa < inf else inf, self.anywhere)
+
+    def __str__(self) -> str:
+        about = f"{self.rule}, n = {self.n}, f = {self.f}: "
+        if self.kappa < inf:
+            about += f"whoever the {self.n - self.f} honest are, their mean is within {sqrt(self.kappa):.3g} of their "
+            lines = [about + f"standard deviations (κ = {self.kappa:.3g}, from {self.how})."]
+        else:
+            lines = [about + "nothing is proved of this round in units of the honest deviation."]
+        if self.pull is not None:
+            lines += [
+                f"Liars moved the mean of the kept honest vectors by at most {self.pull:.3g}.",
+                f"If the honest deviation is at most that of the kept ({self.deviation:.3g}), their mean is within "
+                f"{self.within():.3g}.",
+            ]
+        lines += [f"Without any assumption it is within {self.anywhere:.3g}, which liars can make large."]
+        return "\n".join(lines)
+
+
+def certificate(
+    decision: Decision, X: Any = None, *, f: int | None = None, measure: Measured | None = None
+) -> Certificate:
+    """What is certain about the decision of a round; `f` for rules that have none.
+
+    O(n² log n) after the distances, which the decision has if the rule measured them all; the others need the
+    updates X again (and the same `measure`), which are measured once in float64.
+
+    >>> from holdfast import MeanwO
+    >>> round_ = MeanwO(f=1).decide([[0.0], [0.1], [0.2], [0.1], [9.0]])
+    >>> certificate(round_).kappa < bounds(MeanwO(f=1), 5)["kappa"].ours.value
+    True
+    """
+    n = len(decision.rows)
+    f = tolerance(decision.rule, n, f)
+    w = decision.weights[decision.rows]
+    D, error = decision.distances, decision.error
+    if D is None or decision.mixed or abs(w.sum() - 1) > 1e-9:
+        if X is None:
+            raise BadInput(f"{decision.rule!r} did not measure all distances; pass the updates as well, as X.")
+        D, error = _measured(decision, X, measure)
+        w = np.append(np.zeros(n), 1.0)
+    kept = _kept(decision, n - f)
+    T, alpha = _spread(decision, D[:n, :n], kept, error)
+    e = lengths(D, w)[:n]
+    kappa, how = min(
+        (relative(D, w, n, f, error), "this round's vectors"),
+        (_approximation(alpha, n, f), "its cost and the least that any set can have"),
+        (_promised(decision, n, f), "the rule's own bound"),
+        key=lambda found: found[0],
+    )
+    deviation = None if T is None else sqrt(T / (n - f))
+    return Certificate(
+        repr(decision.rule),
+        n,
+        f,
+        kappa,
+        how,
+        _anywhere(e, kept, f),
+        deviation,
+        None if deviation is None else sqrt(f / (n - 2 * f)) * deviation,
+        alpha,
+    )
+
+
+def _measured(decision: Decision, X: Any, measure: Measured | None) -> tuple[Array, float]:
+    """Distances of the rows that were looked at, and of the answer as one more."""
+    given = read(X, repr(decision.rule), decision.value, measure)
+    if given.n != decision.n:
+        raise BadInput(f"X has {given.n} updates, the decision is about {decision.n}; pass the same updates.")
+    at = placed(decision.value, given, f"{decision.rule!r} gave an answer")
+    D, scale, error = distances(Points.rows(given, decision.rows, at).anchored(("start",)), wide=True)
+    with np.errstate(over="ignore"):
+        return D / scale / scale, error
+
+
+def lengths(D: Array, w: Array) -> Array:
+    """Distances of all points to the point that the weights make."""
+    on = np.flatnonzero(w)
+    half = 0.5 * w[on] @ D[np.ix_(on, on)] @ w[on]
+    return np.sqrt(np.maximum(D[:, on] @ w[on] - half, 0.0))
+
+
+def relative(D: Array, w: Array, n: int, f: int, error: float) -> float:
+    """κ(X): at least every κ_S, for the answer Σ w_i x_i and distances that are right up to the part `error`.
+
+    The inner products are split, 2⟨e_i, e_j⟩ = c_ij + c_ji, by the squared lengths; then, with g_i the squared lengths,
+    Σ over S of [g_i (1 - ρh) + the h - 1 largest c_ij] ≤ 0 for the worst h points proves ρ_S ≤ ρ for every S.
+    What rounding may have done is added where it hurts.
+    """
+    h = n - f
+    on = np.flatnonzero(w)
+    p = D[:, on] @ w[on]
+    half = 0.5 * float(w[on] @ p[on])
+    doubt = error + 8 * len(D) * EPS
+    p = p[:n]
+    if not np.isfinite(p).all() or not np.isfinite(D).all():
+        return inf
+    g, off = np.maximum(p - half, 0.0), doubt * (p + half)  # squared lengths, and by how much each may be wrong
+    inner = 0.5 * (g[:, None] + g - D[:n, :n])
+    wrong = 0.5 * (off[:, None] + off + doubt * D[:n, :n])
+    both = g[:, None] + g
+    share = np.divide(np.broadcast_to(g[:, None], both.shape), both, out=np.full_like(both, 0.5), where=both > 0)
+    parts = 2 * share * (inner + wrong)
+    np.fill_diagonal(parts, -inf)
+    best = np.sort(parts, axis=1)[:, f + 1 :]  # the h - 1 largest of the n - 1 others
+    s = best.sum(axis=1) + 8 * n * EPS * np.abs(best).sum(axis=1)
+
+    def proved(rho: float) -> bool:
+        own = s + (1 - rho * h) * g + abs(1 - rho * h) * off
+        top = np.sort(own)[f:]
+        return bool(top.sum() + 8 * n * EPS * np.abs(top).sum() <= 0)
+
+    low, high = 0.0, 1 - 1e-9
+    if not proved(high):
+        return inf
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if proved(middle) else (middle, high)
+    return high / (1 - high) * (1 + 1e-9)
+
+
+def _kept(decision: Decision, h: int) -> Array | None:
+    """Positions of the kept vectors, if the answer is the mean of exactly h of them."""
+    w = decision.weights[decision.rows]
+    on = np.flatnonzero(w)
+    plain = decision.measure == "weight" and not decision.mixed
+    return on if plain and len(on) == h and np.allclose(w[on], 1 / h, rtol=1e-9, atol=0) else None
+
+
+def _spread(decision: Decision, D: Array, kept: Array | None, error: float) -> tuple[float | None, float | None]:
+    """T, the kept vectors' sum of squares, and how many times the least possible one it is at most."""
+    if kept is None:
+        return None, None
+    h = len(kept)
+    T = float(D[np.ix_(kept, kept)].sum()) / (2 * h) * (1 + error)
+    least = float(np.sort(scores(D, h))[:h].sum()) / (2 * h) * (1 - error)
+    if isinstance(decision.rule, MeanwO | MeanExact) and decision.bound is not None:
+        least = max(least, decision.bound * (1 - error))
+    return T, 0.0 if T == 0 else (T / least if least > 0 and isfinite(T) else inf)
+
+
+def _approximation(alpha: float | None, n: int, f: int) -> float:
+    return inf if alpha is None else (1 + sqrt(alpha)) ** 2 * f / (n - 2 * f)
+
+
+def _promised(decision: Decision, n: int, f: int) -> float:
+    """The rule's bound for all rounds; a search that did not end has that of what it started from."""
+    rule, done = decision.rule, True
+    if isinstance(rule, MeanExact | CenterExact) and f:
+        done = decision.cost is not None and decision.bound is not None
+        done = done and decision.cost <= decision.bound * (1 + 1e-9)  # type: ignore[operator]
+    if not done:
+        if isinstance(rule, CenterExact):  # its ball is no larger than CenterwO's, but centred anywhere
+            return (2 * f / sqrt(n - f - 1) + sqrt(f / (n - 2 * f))) ** 2
+        rule = MeanwO(f)
+    found = bounds(rule, n, f)["kappa"].ours
+    return found.value if found is not None and not found.fails else inf
+
+
+def _anywhere(e: Array, kept: Array | None, f: int) -> float:
+    h = len(e) - f
+    if kept is None:
+        return float(np.sort(e)[f:].sum()) / h
+    inside = np.sort(e[kept])
+    return float(np.delete(e, kept).sum() + inside[h - f :].sum()) / h

@@ -1,0 +1,193 @@
+"""A search for the round that is worst for a rule: the honest check of a constant, and often the way to a better one.
+
+Structured rounds are tried as they are; then evolution strategies (CMA-ES) climb from these, from random rounds, and
+from the best so far. What is found is a lower bound on the true constant, and the round is its proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from math import comb, inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import BadInput
+from holdfast.guarantees.bounds import tolerance
+from holdfast.guarantees.criteria import MOST, SPREADS, ratios, subsets, worst
+from holdfast.guarantees.instances import drawn, structured
+from holdfast.spec import parse
+
+Array = np.ndarray
+CLIMBS = 24  # climbs into which a budget is cut
+STEPS = (0.3, 0.02)  # of the size of a round: how far a climb looks at first
+
+
+@dataclass(frozen=True)
+class Search:
+    """What determines a search: the rule as text, the criterion, the shape of a round, rounds to try, the seed."""
+
+    rule: str
+    n: int
+    f: int
+    d: int
+    criterion: str = "kappa"
+    budget: int = 20_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.criterion not in SPREADS:
+            known = ", ".join(SPREADS)
+            raise BadInput(f"{self.criterion!r} was given; the criteria that one round has are {known}.")
+        for name, low in (("d", 1), ("budget", 1), ("seed", 0)):
+            if getattr(self, name) < low:
+                raise BadInput(f"{name} = {getattr(self, name)} was given; it is at least {low}.")
+        rule = parse(self.rule)
+        tolerance(rule, self.n, self.f)
+        if rule.random:
+            raise BadInput(f"{self.rule} draws at random; a search needs a rule that answers alike each time.")
+        if comb(self.n, self.f) > MOST:
+            many = f"n = {self.n} and f = {self.f} have {comb(self.n, self.f):.1g} honest sets to look at in each round"
+            raise BadInput(f"{many}; take fewer workers, so that there are at most {MOST}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The worst round so far, its ratio, and how many rounds were tried in how many climbs."""
+
+    value: float
+    X: Array
+    tried: int
+    climbs: int
+
+
+def search(asked: Search, known: Found | None = None) -> Iterator[Found]:
+    """The worst round so far, after each climb; `known` goes on from there, to the same end.
+
+    >>> *_, found = search(Search("CWTM(f=1)", 4, 1, 2, budget=400))
+    >>> 0.49 < found.value < 0.5001
+    True
+    """
+    cost = objective(asked)
+    best = known
+    if best is None:
+        X = max(structured(asked.n, asked.f, asked.d), key=cost)
+        best = Found(cost(X), X, len(structured(asked.n, asked.f, asked.d)), 0)
+        yield best
+    while best.tried < asked.budget and best.value < inf:
+        share = min(asked.budget - best.tried, max(50, asked.budget // CLIMBS))
+        X, value, tried = _climb(cost, *_start(asked, best), share, asked.seed * 10_007 + best.climbs)
+        better = value > best.value
+        best = Found(value if better else best.value, X if better else best.X, best.tried + tried, best.climbs + 1)
+        yield best
+
+
+def objective(asked: Search) -> Callable[[Array], float]:
+    """Round -> the largest ratio over all honest sets."""
+    answer, masks = answering(parse(asked.rule)), subsets(asked.n, asked.f)
+
+    def cost(X: Array) -> float:
+        with np.errstate(all="ignore"):
+            return float(ratios(asked.criterion, answer(X), X, masks).max())
+
+    return cost
+
+
+def answering(rule: Any) -> Callable[[Array], Array]:
+    """The rule on small float64 rounds; where it is one stage, without the driver, which reads whatever is sent."""
+    if len(rule.stages()) == 1 and hasattr(rule, "columns"):
+        return lambda X: np.asarray(rule.columns(X))
+    if len(rule.stages()) == 1 and hasattr(rule, "choose") and not rule.anchors:
+        at = np.arange(1000)
+
+        def decide(X: Array) -> Array:
+            centres = rule.centres(at[: len(X)], None)
+            C = X if centres is None else X[centres]
+            D = np.square(C[:, None] - X).sum(axis=2)
+            return np.asarray(rule.choose(D).weights @ X)
+
+        return decide
+    return lambda X: np.asarray(rule(X))
+
+
+def _start(asked: Search, best: Found) -> tuple[Array, float]:
+    """Where the next climb starts and how far it looks: structured rounds, the best, random ones, in turn."""
+    known = structured(asked.n, asked.f, asked.d)
+    turn, kind = divmod(best.climbs, 3)
+    size = float(np.abs(best.X).max()) or 1.0
+    if kind == 0:
+        return known[turn % len(known)], STEPS[turn // len(known) % 2]
+    if kind == 1:
+        return best.X, size * 10.0 ** -(1 + turn % 4)
+    rng = np.random.default_rng((asked.seed, best.climbs))
+    rounds = drawn(asked.n, asked.d, rng)
+    return [next(rounds) for _ in range(4)][turn % 4], 0.5
+
+
+def _climb(cost: Callable[[Array], float], X: Array, step: float, share: int, seed: int) -> tuple[Array, float, int]:
+    """CMA-ES from one round, with its own random numbers."""
+    cma = _cma()
+    rng = np.random.default_rng(seed)
+    options = {
+        "verbose": -9,
+        "seed": np.nan,  # numpy's global generator is left alone
+        "randn": lambda *shape: rng.standard_normal(shape),
+        "maxfevals": share,
+        "tolx": 1e-12,
+        "tolfun": 1e-12,
+    }
+    climb = cma.CMAEvolutionStrategy(X.ravel(), step, options)
+    best, value, tried = X, cost(X), 1
+    while not climb.stop() and tried < share:
+        asked = climb.ask()
+        costs = [cost(np.asarray(x).reshape(X.shape)) for x in asked]
+        tried += len(costs)
+        top = int(np.argmax(costs))
+        if costs[top] > value:
+            best, value = np.asarray(asked[top]).reshape(X.shape).copy(), costs[top]
+        if value == inf:
+            break
+        climb.tell(asked, [-c for c in costs])
+    return best, value, tried
+
+
+def _cma() -> Any:
+    try:
+        import cma
+    except ImportError:
+        raise BadInput("the search needs cma; pip install 'holdfast[search]'.") from None
+    return cma
+
+
+def save(path: Path, asked: Search, found: Found) -> None:
+    """The worst round and what was asked, whole or not at all; load goes on from it."""
+    part = path.with_name(f".{path.name}.part.npz")
+    with part.open("wb") as out:
+        told = {"value": found.value, "tried": found.tried, "climbs": found.climbs}
+        np.savez(out, X=found.X, **{name: np.array(v) for name, v in (asdict(asked) | told).items()})
+    part.replace(path)
+
+
+def load(path: Path) -> tuple[Search, Found]:
+    """What was asked and found; BadInput if the file is none of ours."""
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            told = {name: held[name] for name in held.files}
+        X = np.array(told["X"], float)
+        asked = Search(**{name: told[name].item() for name in Search.__dataclass_fields__})
+        if X.shape != (asked.n, asked.d) or not np.isfinite(X).all():
+            raise ValueError
+        return asked, Found(float(told["value"]), X, int(told["tried"]), int(told["climbs"]))
+    except BadInput:
+        raise
+    except Exception:
+        raise BadInput(f"{path} holds no saved round; make one by `holdfast certify RULE --out {path}`.") from None
+
+
+def replayed(path: Path) -> tuple[Search, Found, Any, Array]:
+    """The saved round again: the rule's answer on it, and the honest set for which it is worst."""
+    asked, found = load(path)
+    answer = np.asarray(parse(asked.rule)(found.X))
+    return asked, found, worst(asked.criterion, answer, found.X, asked.f), answer

@@ -1,0 +1,71 @@
+"""Rounds to try a rule on: those that proofs end in, structured ones, random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import sqrt
+
+import numpy as np
+
+Array = np.ndarray
+Rng = np.random.Generator
+NEAR = 1e-6  # how far a tie is broken
+
+
+def structured(n: int, f: int, d: int) -> list[Array]:
+    """Rounds in which some proof is tight, or a rule is known to be pressed; ties are broken by a little, both ways."""
+    h, q = n - f, n - 2 * f
+    lines = [np.arange(n) * 1.0, 2.0 ** np.arange(n), [0.0] * (n // 2) + [1.0] * (n - n // 2)]
+    if f:
+        for e in (NEAR, -NEAR):
+            lines += [
+                [0.0] + [-1.0] * (f - 1) + [1.0] * q + [2.0 + e] * f,  # λ of CenterwO: the liars' ball is tighter
+                [1.0 - e] + [2.0 - 3 * e] * (f - 1) + [0.0] * (h - 1) + [-1.0],  # κ of CenterwO
+                [-1.0 + e] * f + [0.0] * q + [1.0] * f,  # two sides: κ of MeanExact, λ of MDA, CWTM
+                [-9.0] * f + [0.0] * q + [1.0] * f,
+                [0.0] * f + [1.0 + e] * h,
+            ]
+        reach = sqrt(h / q)
+        lines.append([-f * reach / h] + [-reach] * (f - 1) + [0.0] * q + [1.0] * f)  # near the bound of MeanwO
+    out = [_on_a_line(line, d) for line in lines]
+    return out + (_planar(n, f, d) if d > 1 else [])
+
+
+def _on_a_line(values: object, d: int) -> Array:
+    X = np.zeros((len(np.asarray(values)), d))
+    X[:, 0] = values
+    return X
+
+
+def _planar(n: int, f: int, d: int) -> list[Array]:
+    h, q = n - f, n - 2 * f
+    corners = np.zeros((n, d))
+    corners[np.arange(n), np.arange(n) % d] = np.where(np.arange(n) < d, 1.0, -1.0)
+    ring = np.zeros((n, d))
+    ring[:, :2] = _circle(n)
+    around = np.zeros((n, d))
+    around[:f, 0] = 1.0
+    around[f:, :2] = _circle(h)
+    out = [corners, ring, around]
+    if f:
+        inside = ring.copy()
+        inside[:f] = 0.0
+        simplex = np.zeros((n, d))  # λ of MeanwO near n = 2f: f honest on a simplex, the liars on its far side
+        simplex[np.arange(f), np.arange(f) % d] = 1.0
+        simplex[n - f :, 0] = -sqrt(f / q) * (1 - NEAR)
+        out += [inside, simplex]
+    return out
+
+
+def _circle(k: int) -> Array:
+    turn = 2 * np.pi * np.arange(k) / k
+    return np.stack([np.cos(turn), np.sin(turn)], axis=1)
+
+
+def drawn(n: int, d: int, rng: Rng) -> Iterator[Array]:
+    """Random rounds without end: clouds, clouds of very different lengths, points of a grid with many ties."""
+    while True:
+        yield rng.normal(size=(n, d))
+        yield rng.normal(size=(n, d)) * np.exp(1.5 * rng.normal(size=(n, 1)))
+        yield rng.integers(-2, 3, size=(n, d)) + 0.01 * rng.normal(size=(n, d))
+        yield rng.integers(-1, 2, size=(n, d)).astype(float)
