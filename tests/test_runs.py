@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -238,6 +239,17 @@ def test_a_refusal_is_one_line(words: tuple[str, ...], why: str, store: Path, sa
     Path("empty.jsonl").touch()
     assert why in said(*words, code=2)
     assert not list(Path().glob("*.part"))
+
+
+@pytest.mark.parametrize("words", [["runs", "runs"], ["report", "runs", "--format", "markdown"], ["rules"]])
+def test_a_reader_that_has_seen_enough_is_no_error(words: list[str], store: Path) -> None:
+    """`holdfast runs runs | head` ended with 1."""
+    call = [sys.executable, "-c", "from holdfast.cli import main; main()", *words]
+    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(60)) == ("", 0)
 
 
 def test_one_run_is_no_store(store: Path, said: Said) -> None:

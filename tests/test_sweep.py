@@ -10,13 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast import BadInput
+from holdfast.cli.live import named, varied, watch
 from holdfast.experiments.board import Board, estimate
 from holdfast.experiments.export import write
 from holdfast.experiments.pool import News, carried_out
@@ -405,6 +406,41 @@ def test_markup_in_a_failure_is_text(tmp_path: Path) -> None:
     assert "2 failed" in out
 
 
+def test_runs_of_other_fields_had_the_same_name() -> None:
+    found = runs(GRID | {"momentum": [0.0, 0.9], "draw": [1, 2], "seeds": 2})
+    names = {named(run, varied(found)) for run in found.values()}
+    assert len(names) == len(found)
+    assert "MeanwO | SignFlip | 2 of 7 lie | digits, Natural | momentum 0.9 | draw 2 | seed 1" in names
+
+
+def test_an_accuracy_that_is_not_known_was_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    found = runs(GRID)
+    watch((News(name, "done") for name in found), found)
+    said = capsys.readouterr().err
+    assert said.count("accuracy not known") == len(found)
+    assert "0.0000" not in said
+
+
+def test_an_interrupt_while_the_table_is_drawn_ends_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They went on until somebody collected the generator."""
+    found, ended = runs(GRID), []
+
+    def news() -> Generator[News]:
+        try:
+            yield from (News(name, "began") for name in found)
+        finally:
+            ended.append(True)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Board, "hear", interrupted)
+    with pytest.raises(KeyboardInterrupt) as error:
+        watch(news(), found)
+    assert error
+    assert ended
+
+
 def test_no_processes_at_all_are_refused() -> None:
     with pytest.raises(BadInput, match="at least 1"):
         list(carried_out({}, -1))
@@ -428,3 +464,17 @@ def test_the_board_counts_and_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
     board.hear(News(names[3], "busy"))
     assert (board.there, board.done, list(board.failed), board.busy) == (1, 1, [names[2]], {names[3]})
     assert estimate([Run(rule="CWM()", **SMALL)], None, 1) > 0
+
+
+def test_the_board_guesses_where_no_rounds_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a cluster nobody knew how long it would take, to the end."""
+    found = runs(GRID | {"rounds": 100})
+    (first, second), now = found, 0.0
+    board = Board(found)
+    monkeypatch.setattr("holdfast.experiments.board.time.monotonic", lambda: now)
+    board.hear(News(first, "began"))
+    now = 50.0
+    board.hear(News(first, "done", round=100))
+    assert board.seconds() == 0.5 * 100
+    board.hear(News(second, "failed", why="no"))
+    assert board.seconds() == 0

@@ -19,7 +19,7 @@ def main() -> None:
     from holdfast.errors import BadInput
 
     try:
-        sys.exit(app(standalone_mode=False))
+        code = app(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:  # the help is the answer
         print(error.format_message())
         sys.exit(0)
@@ -27,11 +27,14 @@ def main() -> None:
         _give_up(f"{error.format_message()} See holdfast --help.")
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except SystemExit as error:  # so click and rich answer a reader of our output that has seen enough
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        code = 0
     except (BadInput, OSError) as error:
         _give_up(str(error))
+    sys.exit(code)
 
 
 def _give_up(text: str) -> None:

@@ -9,18 +9,23 @@ import typer
 import holdfast
 from holdfast.cli.aggregate import aggregate
 from holdfast.cli.attacks import attacks
+from holdfast.cli.bounds import bounds, choose
+from holdfast.cli.certify import certificate, certify, replay
 from holdfast.cli.compare import compare
 from holdfast.cli.data import data
 from holdfast.cli.demo import demo
+from holdfast.cli.estimate import estimate
 from holdfast.cli.example import EXAMPLES
 from holdfast.cli.paper import paper
 from holdfast.cli.picture import picture
+from holdfast.cli.rates import rates
 from holdfast.cli.report import report
 from holdfast.cli.rules import rules
 from holdfast.cli.runs import runs
 from holdfast.cli.sample import sample
 from holdfast.cli.sweep import sweep
 from holdfast.cli.train import train
+from holdfast.cli.vote import vote
 
 app = typer.Typer(
     help="Byzantine-resilient aggregation: a vector close to the honest mean, while up to f workers lie.",
@@ -44,5 +49,9 @@ def _options(
     """Byzantine-resilient aggregation: a vector close to the honest mean, while up to f workers lie."""
 
 
-for command in (demo, train, data, attacks, rules, aggregate, compare, sweep, paper, runs, report, sample, picture):
+COMMANDS = (
+    *(demo, train, data, attacks, rules, aggregate, compare, sweep, paper, runs, report, sample, picture),
+    *(choose, bounds, certify, replay, certificate, vote, rates, estimate),
+)
+for command in COMMANDS:
     app.command(epilog=f"Example:  {EXAMPLES[command.__name__]}")(command)

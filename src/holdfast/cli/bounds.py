@@ -90,7 +90,11 @@ def quoted(bound: Bound | None) -> str:
 
 def record(promise: Promise) -> dict[str, Any]:
     """A promise as plain values; None where nothing is known, "unbounded" where nothing holds."""
-    told = {"no rule below": promise.least, "some round reaches": _plain(promise.reached), "exact": promise.exact}
+    told: dict[str, Any] = {
+        "no rule below": promise.least,
+        "some round reaches": _plain(promise.reached),
+        "exact": promise.exact,
+    }
     for name in ("ours", "paper", "literature"):
         bound = getattr(promise, name)
         told[name] = None if bound is None else bound._asdict() | {"value": _plain(bound.value)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +84,13 @@ def load_all(paths: list[Path]) -> tuple[Any, list[str], dict[int, str]]:
     return held, [str(i) for i in range(len(held))], {}
 
 
-def check_target(path: Path) -> None:
-    """Refuse early what could not be written later."""
-    if path.suffix not in WRITERS:
-        raise BadInput(f"--out {path} was given; the formats are {', '.join(WRITERS)}.")
+def check_target(path: Path, formats: Iterable[str] = ()) -> None:
+    """Refuse early what could not be written later; if not said, the formats are those of updates."""
+    known = list(formats or WRITERS)
+    if path.is_dir():
+        raise BadInput(f"--out {path} was given, which is a folder; name a file in it.")
+    if path.suffix not in known:
+        raise BadInput(f"--out {path} was given; the formats are {', '.join(known)}.")
     if not path.parent.is_dir():
         raise BadInput(f"--out {path} was given, but there is no folder {path.parent}; make it first.")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -13,26 +14,28 @@ from rich.text import Text
 from holdfast.experiments.board import Board, spoken
 from holdfast.experiments.pool import News, carried_out
 from holdfast.experiments.sweep import Runs
-from holdfast.report.groups import bare, label
+from holdfast.report.groups import bare, differing, label, said
 from holdfast.training import Run
 
 MOST = 12  # failures that are shown
+ALWAYS = ("workers", "byzantine", "data", "split", "vote_batch")  # of a run's name
 
 
-def watch(news: Iterator[News], runs: Runs, console: Console | None = None) -> Board:
+def watch(news: Generator[News], runs: Runs, console: Console | None = None) -> Board:
     """Show the news until there are no more; what has been done stays when somebody interrupts."""
     console = console or Console(stderr=True)
-    board = Board(runs)
-    if not console.is_terminal:
-        for one in news:
-            board.hear(one)
-            if one.what in ("done", "failed"):
-                console.print(Text(_line(board, one)), soft_wrap=True)
-        return board
-    with Live(_table(board), console=console, refresh_per_second=4) as live:
-        for one in news:
-            board.hear(one)
-            live.update(_table(board))
+    board, more = Board(runs), varied(runs)
+    with closing(news):
+        if not console.is_terminal:
+            for one in news:
+                board.hear(one)
+                if one.what in ("done", "failed"):
+                    console.print(Text(_line(board, one, more)), soft_wrap=True)
+            return board
+        with Live(_table(board, more), console=console, refresh_per_second=4) as live:
+            for one in news:
+                board.hear(one)
+                live.update(_table(board, more))
     return board
 
 
@@ -45,10 +48,17 @@ def carrier(cluster: str | None) -> Callable[..., Iterator[News]]:
     return carried_out_on(cluster)
 
 
-def named(run: Run) -> str:
-    """A run in a few words."""
+def varied(runs: Runs) -> list[str]:
+    """What a run's name has to say beyond the usual, so that no two share one."""
+    more = [name for name in differing(runs.values()) if name not in ALWAYS]
+    return [*more, "draw"] if len({run.draw for run in runs.values()}) > 1 else more
+
+
+def named(run: Run, more: Iterable[str] = ()) -> str:
+    """A run in a few words, and these fields of it."""
     where = f"{run.byzantine} of {run.workers} lie | {run.data}, {bare(run.split.written())}"
     where += f" | votes on {run.vote_batch}" if run.two_phase and run.vote_batch else ""
+    where += "".join(f" | {name} {bare(said(run, name))}" for name in more)
     return f"{label(run.rule, run.byzantine)} | {bare(run.attack)} | {where} | seed {run.seed}"
 
 
@@ -62,13 +72,19 @@ def counted(board: Board) -> str:
     return ", ".join(parts)
 
 
-def _line(board: Board, news: News) -> str:
-    told = f"failed: {news.why}" if news.what == "failed" else f"accuracy {news.accuracy or 0:.4f}"
+def failures(board: Board, more: Iterable[str]) -> list[str]:
+    """What failed, and why."""
+    return [f"{named(board.runs[name], more)}: {why}" for name, why in board.failed.items()]
+
+
+def _line(board: Board, news: News, more: Iterable[str]) -> str:
+    found = "not known" if news.accuracy is None else f"{news.accuracy:.4f}"
+    told = f"failed: {news.why}" if news.what == "failed" else f"accuracy {found}"
     left = spoken(board.seconds())
-    return f"[{board.there + board.done}/{len(board.runs)}, {left} left] {named(board.runs[news.key])}: {told}"
+    return f"[{board.there + board.done}/{len(board.runs)}, {left} left] {named(board.runs[news.key], more)}: {told}"
 
 
-def _table(board: Board) -> Group:
+def _table(board: Board, more: Iterable[str]) -> Group:
     out = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("running", "rounds", "", "accuracy"):
         out.add_column(name, justify="right" if name == "rounds" else "left", overflow="fold")
@@ -76,10 +92,9 @@ def _table(board: Board) -> Group:
         run = board.runs[name]
         shown = "" if live.accuracy is None else f"{live.accuracy:.3f}"
         bar = ProgressBar(total=run.rounds, completed=live.round, width=20)
-        out.add_row(Text(named(run)), f"{live.round}/{run.rounds}", bar, shown)
-    failures = [Text(f"failed: {named(board.runs[name])}: {why}", style="red") for name, why in board.failed.items()]
+        out.add_row(Text(named(run, more)), f"{live.round}/{run.rounds}", bar, shown)
     return Group(
         *([out] if board.running else []),
-        *failures[-MOST:],
+        *(Text(f"failed: {text}", style="red") for text in failures(board, more)[-MOST:]),
         Text(f"{counted(board)}; about {spoken(board.seconds())} left", style="bold"),
     )

@@ -10,20 +10,26 @@ from rich.console import Console
 from rich.text import Text
 
 from holdfast.cli.example import example
-from holdfast.cli.live import carrier, counted, watch
+from holdfast.cli.files import check_target
+from holdfast.cli.live import carrier, counted, failures, varied, watch
+from holdfast.cli.wide import console as printer
 from holdfast.errors import BadInput
 from holdfast.experiments.board import estimate, spoken
 from holdfast.experiments.paper import TABLES, Setting, available, draws, everything, table, votes
 from holdfast.experiments.pool import cores
 from holdfast.experiments.store import Store, key
 from holdfast.experiments.sweep import Runs, sweep
-from holdfast.report.paper import by_draws, by_votes, compared, group
+from holdfast.report.page import put
+from holdfast.report.paper import aside, compared, group
 from holdfast.report.tables import html, latex, markdown, terminal
 from holdfast.spec import unknown
 
 WHATS = ("table", "figure", "ablation", "cifar", "beyond", "votes", "draws", "toy", "all")
 RATES = {"homogeneous": 0.4, "heterogeneous": 0.2, "beyond": 0.4}
+ALL_RATES = ("votes", "draws", "toy", "all")  # that are of no one rate
 WRITTEN = {".md": markdown, ".tex": latex, ".html": html}
+DRAWN = (".svg", ".png", ".pdf")
+ENDINGS = {"figure": DRAWN, "toy": DRAWN, "votes": (".md",), "draws": (".md",)}
 
 
 @example("holdfast paper table homogeneous --rate 0.4 --rounds 2 --dry-run")
@@ -40,19 +46,23 @@ def paper(
     jobs: Annotated[int, typer.Option(help="Runs at a time; 0: one a core.", min=0)] = 0,
     cluster: Annotated[str | None, typer.Option(help="Address of a Ray cluster.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A file for the table (.md .tex .html) or figure (.svg .png).")
+        Path | None, typer.Option(help="A file for the tables (.md .tex .html) or figure (.svg .png .pdf).")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what is there, and run nothing.")] = False,
 ) -> None:
     """Measure the paper's evaluation again, next to its printed numbers (in brackets); see docs/paper.md.
 
-    WHAT is table or figure (of NAME: homogeneous, at rate 0.4 unless said, or heterogeneous, at 0.2), ablation, cifar,
-    beyond (what the paper does not have), votes (how many images a vote needs), draws (of the heterogeneous split),
-    toy (sneak and siege in numbers) or all. Says first how long it will take here. Interrupted or killed, the same
-    command goes on where it was.
+    WHAT is table (of NAME: homogeneous, at rate 0.4 unless said, or heterogeneous, at 0.2), figure (of NAME, at 0.2),
+    ablation, cifar, beyond (what the paper does not have), votes (how many images a vote needs), draws (of the
+    heterogeneous split), toy (sneak and siege in numbers) or all. Says first how long it will take here. Interrupted
+    or killed, the same command goes on where it was.
     """
     if what not in WHATS:
         raise BadInput(unknown(what, WHATS, "part of the paper"))
+    if rate is not None and what in ALL_RATES:
+        raise BadInput(f"--rate {rate} was given for {what}, which has its own rates; leave it out.")
+    if out is not None:
+        check_target(out, ENDINGS.get(what, WRITTEN))
     console = Console(stderr=True)
     if what == "toy":
         _toy(out)
@@ -74,26 +84,26 @@ def paper(
     for wanted, found in sets.items():
         if wanted != found and wanted in needed:
             console.print(
-                f"{wanted} is not there (holdfast data {wanted}), so {found} stands in; not the paper's numbers"
+                f"{wanted} is not there (holdfast data {wanted}), so {found} stands in; not the paper's numbers",
+                soft_wrap=True,
             )
     console.print(Text(f"{len(runs)} trainings, {len(runs) - len(todo)} of them done: {store}"))
+    failed = []
     if todo and not dry_run:
-        _run(todo, kept, data, jobs, cluster, console)
+        failed = _run(todo, kept, data, jobs, cluster, console)
         known = Store(store).read()[0]
-    for one in names:
-        shown = compared(one, setting, known)
-        Console().print(terminal(shown))
-        if out is not None and what != "figure":
-            if out.suffix not in WRITTEN:
-                raise BadInput(f"{out} was given for a table; the formats are {', '.join(WRITTEN)}.")
-            out.write_text(WRITTEN[out.suffix](shown))
+    grids = [compared(one, setting, known) for one in names]
+    text = aside(what, setting, known) if what in ("votes", "draws") else ""
+    if out is not None and what != "figure":  # before anything is printed, for nobody may read on
+        put(text or "\n".join(map(WRITTEN[out.suffix], grids)), out)
+    for shown in grids:
+        printer().print(terminal(shown))
+    typer.echo(text, nl=False)
     if what == "figure":
         _figure(group(names[0], setting, known), out or Path(f"{name}.svg"))
-    if what in ("votes", "draws"):
-        text = f"{(by_votes if what == 'votes' else by_draws)(setting, known)}\n{setting.caption('emnist')}"
-        typer.echo(text)
-        if out is not None:
-            out.write_text(f"{text}\n")
+    if failed:
+        console.print(Text(f"the first that failed: {failed[0]}"), soft_wrap=True)
+        raise typer.Exit(1)
 
 
 def _names(what: str, name: str, rate: float | None) -> list[str]:
@@ -101,7 +111,7 @@ def _names(what: str, name: str, rate: float | None) -> list[str]:
     if what in ("ablation", "cifar"):
         return [table(what, rate).name]
     if what == "beyond":
-        return [one for one in TABLES if one.startswith("beyond")]
+        return [one for one in TABLES if one.startswith(table(what, RATES[what] if rate is None else rate).name)]
     if what == "all":
         return list(TABLES)
     if what in ("votes", "draws"):
@@ -110,7 +120,8 @@ def _names(what: str, name: str, rate: float | None) -> list[str]:
     return [table(name, usual if rate is None else rate).name]
 
 
-def _run(todo: Runs, kept: Store, data: Path | None, jobs: int, cluster: str | None, console: Console) -> None:
+def _run(todo: Runs, kept: Store, data: Path | None, jobs: int, cluster: str | None, console: Console) -> list[str]:
+    """Carry them out; what failed, and why."""
     carry, many = carrier(cluster), jobs or cores()
     with console.status("timing a few rounds"):
         left = estimate(todo.values(), data, many)
@@ -121,6 +132,7 @@ def _run(todo: Runs, kept: Store, data: Path | None, jobs: int, cluster: str | N
         console.print("stopped; the same command goes on from there")
         raise typer.Abort from None
     console.print(counted(board))
+    return failures(board, varied(todo))
 
 
 def _figure(found: object, out: Path) -> None:
@@ -134,8 +146,6 @@ def _figure(found: object, out: Path) -> None:
 
 def _toy(out: Path | None) -> None:
     """Sneak and siege in numbers, and the picture if a file is given."""
-    if out is not None and out.suffix not in (".svg", ".png", ".pdf"):
-        raise BadInput(f"{out} was given for a picture; the formats are .svg, .png, .pdf.")
     try:
         from holdfast.report.dilemma import draw, numbers
     except ImportError:

@@ -6,20 +6,20 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from holdfast.cli.example import example
+from holdfast.cli.files import check_target
+from holdfast.cli.wide import console
 from holdfast.errors import BadInput, plural
 from holdfast.experiments.store import Entry, Store
 from holdfast.experiments.where import condition
 from holdfast.report.grid import grids
+from holdfast.report.page import put
 from holdfast.report.sheet import write
 from holdfast.report.tables import latex, markdown, terminal
 from holdfast.spec import unknown
-from holdfast.training.folder import write_text
 
 ENDINGS = {"html": ".html", "markdown": ".md", "latex": ".tex", "terminal": ".txt"}
-WIDE = 400  # columns of a table that goes to a file or another program
 
 
 @example("holdfast report runs --out report.html")
@@ -37,9 +37,11 @@ def report(
 ) -> None:
     """Report on runs: accuracies by rule and attack over seeds, with the worst attack, curves and what failed.
 
-    Nothing is trained: what is in the store is what is told. Runs that differ in more than rule, attack and seed
+    Nothing is trained: what is in the store is what is told. Runs that differ in more than rule, attack, seed and draw
     stand in tables of their own.
     """
+    if out:
+        check_target(out, (out.suffix,) if kind else ENDINGS.values())
     kind = kind or next((name for name, ending in ENDINGS.items() if out and out.suffix == ending), "html")
     if kind not in ENDINGS:
         raise BadInput(unknown(kind, ENDINGS, "format"))
@@ -51,7 +53,7 @@ def report(
         return
     text = rendered(entries, kind, out is not None)
     if out:
-        write_text(out, text)
+        put(text, out)
         typer.echo(f"the report is in {out}")
     else:
         typer.echo(text, nl=False)
@@ -76,10 +78,8 @@ def rendered(entries: list[Entry], kind: str, file: bool) -> str:
     """The tables as text; those for a terminal are printed at once unless they go to a file."""
     if kind != "terminal":
         return "\n".join((markdown if kind == "markdown" else latex)(grid) for grid in grids(entries))
-    console = Console()
-    if file or not console.is_terminal:
-        console = Console(width=WIDE, no_color=True)
-    with console.capture() as captured:
+    shown = console(file)
+    with shown.capture() as captured:
         for grid in grids(entries):
-            console.print(terminal(grid), "")
+            shown.print(terminal(grid), "")
     return captured.get()

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
 from holdfast.cli.example import example
+from holdfast.cli.wide import console
 from holdfast.errors import BadInput, plural
 from holdfast.experiments.export import COLUMNS, RECORD, Row, compared, picked, rows, tensorboard, write
 from holdfast.experiments.store import STATES, Entry, Store
 from holdfast.experiments.where import short
 from holdfast.spec import unknown
 
-WIDE = 100_000  # of a table that goes to a file or another program
 DIGITS = {"accuracy": ".4f", "averaged": ".4f", "loss": ".4g", "seconds": ".1f"}
 SHOWN = (*COLUMNS, "minutes", "done")
 
@@ -73,8 +72,6 @@ def some(found: list[Entry], many: int, store: Path, where: list[str], complaint
     if complaints:
         more = f" There {'are' if len(complaints) > 2 else 'is'} {len(complaints) - 1} more." * (len(complaints) > 1)
         raise BadInput(f"{complaints[0]}{more}")
-    if (store / "record.json").exists():
-        raise BadInput(f"{store} is one run and no store; name the folder that it lies in.")
     raise BadInput(f"{store} holds no runs; fill it with holdfast sweep.")
 
 
@@ -152,9 +149,7 @@ def told(entries: list[Entry]) -> list[str]:
 
 def show(table: Table, lines: list[str]) -> None:
     """As wide as a terminal, or as need be."""
-    console = Console()
-    if not console.is_terminal:
-        console.width = WIDE
-    console.print(table)
+    shown = console()
+    shown.print(table)
     for line in ("", *lines):
-        console.print(Text(line), soft_wrap=True)
+        shown.print(Text(line), soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.example import example
-from holdfast.cli.live import carrier, counted, named, watch
+from holdfast.cli.live import carrier, counted, failures, named, varied, watch
 from holdfast.errors import BadInput
 from holdfast.experiments.pool import cores
 from holdfast.experiments.store import Store
@@ -55,10 +55,10 @@ def sweep(
     runs = those(read(file), only or [])
     if not runs:
         raise BadInput(f"{file} has no run that meets {', '.join(only or [])}; try --dry-run without --only.")
-    kept = Store(store)
+    kept, more = Store(store), varied(runs)
     if dry_run:
         for run in runs.values():
-            typer.echo(f"{kept.state(run) or 'to do':8} {named(run)}")
+            typer.echo(f"{kept.state(run) or 'to do':8} {named(run, more)}")
         return
     carry = carrier(cluster)
     try:
@@ -68,6 +68,5 @@ def sweep(
         raise typer.Abort from None
     typer.echo(f"{counted(board)}: {store}")
     if board.failed:
-        first = next(iter(board.failed))
-        typer.echo(f"the first that failed: {named(runs[first])}: {board.failed[first]}", err=True)
+        typer.echo(f"the first that failed: {failures(board, more)[0]}", err=True)
         raise typer.Exit(1)

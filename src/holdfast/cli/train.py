@@ -42,6 +42,7 @@ def train(
     threads: Annotated[int, typer.Option(help="Torch threads; they change the last bits.", min=1)] = 1,
     every: Annotated[int, typer.Option(help="Rounds between evaluations.", min=1)] = 10,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
+    certify: Annotated[bool, typer.Option("--certify", help="Certify every round; κ goes to the metrics.")] = False,
     out: Annotated[Path, typer.Option(help="The run's folder; the same command again resumes.")] = Path("run"),
 ) -> None:
     """Train under attack, with live progress; the record, a line a round and the model go to a folder.
@@ -70,7 +71,7 @@ def train(
             )
 
         try:
-            result = run_training(run, out, data=folder, on_round=told)
+            result = run_training(run, out, data=folder, on_round=told, certify=certify)
         except KeyboardInterrupt:
             done = int(bar.tasks[0].completed)
             bar.console.print(f"stopped after round {done}; the same command goes on from there")
@@ -94,6 +95,10 @@ def summary(result: Result) -> list[str]:
         lines.append(
             f"kept {(lies == 'k').mean():.0%} of the liars' updates, left out {(truth == '-').mean():.0%} of the honest"
         )
+    if any("kappa" in line for line in result.lines):
+        sure = sorted(line["kappa"] for line in result.lines if line.get("kappa") is not None)
+        middle = f"the middle κ is {sure[len(sure) // 2]:.3g}, the largest {sure[-1]:.3g}" if sure else "none"
+        lines.append(f"certified {len(sure)} of {len(result.lines)} rounds: {middle}")
     if run.two_phase:
         votes = result.winners()
         lines.append(f"elections won: Inner {votes.count('inner')}, Outer {votes.count('outer')}")

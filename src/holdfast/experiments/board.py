@@ -20,8 +20,9 @@ WARM, TIMED = 2, 6  # rounds of a probe
 
 @dataclass
 class Live:
-    """A run that is under way: its round and accuracy as last heard, and since when."""
+    """A run that is under way: since when, its round and accuracy as last heard."""
 
+    since: float
     round: int = 0
     accuracy: float | None = None
     first: tuple[float, int] | None = None  # time and round of its first news
@@ -46,11 +47,12 @@ class Board:
         """Take note."""
         self.busy.discard(news.key)
         if news.what == "began":
-            self.running[news.key] = Live()
+            self.running[news.key] = Live(time.monotonic())
         elif news.what == "round":
             self._round(news)
-        else:
-            self.running.pop(news.key, None)
+        elif (live := self.running.pop(news.key, None)) and news.what == "done":
+            run = self.runs[news.key]  # a cluster tells no rounds
+            self.paces.setdefault(repr(run.rule), (time.monotonic() - live.since) / run.rounds)
         if news.what == "busy":
             self.busy.add(news.key)
         elif news.what in ("there", "done", "failed"):
@@ -61,7 +63,8 @@ class Board:
                 self.failed[news.key] = news.why
 
     def _round(self, news: News) -> None:
-        live, now = self.running.setdefault(news.key, Live()), time.monotonic()
+        now = time.monotonic()
+        live = self.running.setdefault(news.key, Live(now))
         live.round = news.round
         live.accuracy = live.accuracy if news.accuracy is None else news.accuracy
         if live.first is None:

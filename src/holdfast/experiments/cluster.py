@@ -11,30 +11,32 @@ import time
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from holdfast import __version__
 from holdfast.errors import BadInput
-from holdfast.experiments.pool import AGAIN, News
+from holdfast.experiments.pool import AGAIN, News, checked
 from holdfast.experiments.store import summarise
 from holdfast.training import Run, train
-from holdfast.training.folder import Folder, InUse
+from holdfast.training.folder import Folder, InUse, Unwritable
 
 Files = dict[str, bytes]
 FILES = ("record.json", "metrics.jsonl", "checkpoint.npz", "timing.json", "model.npz", "summary.json", "done")
 TRIES = 4  # of a run whose process or node dies each time
 PATIENCE = 30.0  # seconds for a cluster to answer: Ray itself would ask for a quarter of an hour
 GRACE = 3.0  # seconds for runs to end when nobody wants them any more
+ALONE = 600.0  # seconds that a cluster may be without a core, as while its nodes start again
 
 
 def carried_out_on(address: str) -> Callable[..., Iterator[News]]:
     """What `sweep(..., carry=)` takes to work on the Ray cluster at 'host:port', or 'auto': the one this machine is in.
 
     A folder is locked by us while its run is out, and filled when it is back, the mark `done` last. A run that was
-    begun goes on from its checkpoint. Every node needs the same holdfast, and the data under the same path.
+    begun goes on from its checkpoint; what a node had done of it when it died, or when we stop, is done again. Every
+    node needs the same holdfast, and the data under the same path.
     """
     return partial(_carried_out, address)
 
@@ -42,6 +44,7 @@ def carried_out_on(address: str) -> Callable[..., Iterator[News]]:
 def _carried_out(
     address: str, jobs: Mapping[Any, tuple[Run, Path | None]], processes: int | None = None, data: Path | None = None
 ) -> Iterator[News]:
+    checked(processes)
     if not jobs:
         return
     ray = _connected(address)
@@ -49,12 +52,20 @@ def _carried_out(
     where = None if data is None else str(Path(data).absolute())
     waiting, later, tried = deque(jobs), dict[Any, float](), Counter[Any]()
     out: dict[Any, tuple[Any, ExitStack]] = {}
+    seen = time.monotonic()
     try:
         while waiting or later or out:
             for name in [name for name, at in later.items() if at <= time.monotonic()]:
                 waiting.append(name)
                 del later[name]
-            room = processes or int(ray.cluster_resources().get("CPU", 0)) or 1  # nodes come and go
+            cores = int(ray.cluster_resources().get("CPU", 0))  # nodes come and go
+            seen = time.monotonic() if cores else seen
+            if time.monotonic() - seen > ALONE:
+                raise BadInput(
+                    f"the Ray cluster {address!r} has had no core for {ALONE / 60:g} minutes; start a node with "
+                    f"'ray start --address={address}', then the same command goes on."
+                )
+            room = processes or cores or 1
             while waiting and len(out) < room:
                 run, place = jobs[name := waiting.popleft()]
                 hold = ExitStack()
@@ -82,11 +93,13 @@ def _carried_out(
                 else:
                     yield news or News(name, "failed", why=f"its process or its node died, {TRIES} times of {TRIES}.")
     finally:
-        for ref, (_, hold) in out.items():
+        for _, hold in out.values():
             hold.close()
-            ray.cancel(ref)
-        if out:
-            ray.wait(list(out), num_returns=len(out), timeout=GRACE)
+        with suppress(ray.exceptions.RayError):  # the cluster may be gone
+            for ref in out:
+                ray.cancel(ref)
+            if out:
+                ray.wait(list(out), num_returns=len(out), timeout=GRACE)
         ray.shutdown()
 
 
@@ -110,13 +123,18 @@ def _connected(address: str) -> Any:
     except subprocess.CalledProcessError as error:
         why = (error.stderr.strip().splitlines() or ["it ended"])[-1]
     except Exception as error:
-        why = str(error).strip().splitlines()[0]
+        why = _first(error)
     else:
         return ray
     raise BadInput(
         f"a sweep was given the Ray cluster {address!r}, which cannot be used ({why.rstrip('.')}); name the host:port "
         "that 'ray start --head' told, on a machine that 'ray start --address=host:port' made a part of it."
     )
+
+
+def _first(error: BaseException) -> str:
+    """The first line of what it says, or its name."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _held(run: Run, place: Path | None, hold: ExitStack) -> Files:
@@ -132,15 +150,15 @@ def _back(ray: Any, ref: Any, name: Any, run: Run, place: Path | None) -> News |
     try:
         why, files = ray.get(ref)
     except ray.exceptions.RayTaskError as error:  # before our part began, such as for lack of holdfast
-        said = str(error.cause).strip().splitlines()[0]
-        return News(name, "failed", why=f"a node could not begin it ({said}); each needs holdfast {__version__}.")
+        why = f"a node could not begin it ({_first(error.cause)}); each needs holdfast {__version__}."
+        return News(name, "failed", why=why, begun=False)
     except ray.exceptions.RayError:
         return None
-    if why:
-        return News(name, "failed", why=why)
     with tempfile.TemporaryDirectory() as scratch:
         try:
             _put(files, place or Path(scratch))
+            if why:
+                return News(name, "failed", why=why, begun=bool(files))
             result = train(run, place or Path(scratch))  # reads it
         except (BadInput, OSError) as error:
             return _refused(name, place, error)
@@ -155,21 +173,25 @@ def _refused(name: Any, place: Path | None, error: Exception) -> News:
 
 
 def _one(version: str, text: str, begun: Files, data: str | None) -> tuple[str, Files]:
-    """What a node does: a run in a folder of its own; why it failed, or all that it wrote."""
+    """What a node does: a run in a folder of its own; why it failed, if it did, and all that it wrote if it began."""
     if version != __version__:
         return f"a node has holdfast {__version__} and the sweep {version}; install the same on both.", {}
     logging.getLogger("holdfast").setLevel(logging.ERROR)
-    try:
-        with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
-            run, place = Run.read(text), Path(scratch)
+    run = Run.read(text)
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
+        place = Path(scratch)
+        try:
             _put(begun, place)
             train(run, place, data=data)
             summarise(place, run)
             return "", _files(place)
-    except BadInput as error:
-        return str(error), {}
-    except Exception as error:  # whatever a run does, the others go on
-        return f"{type(error).__name__}: {error}", {}
+        except Unwritable as error:  # the node's disk, not the run
+            return f"on its node: {error}", {}
+        except BadInput as error:
+            why = str(error).replace(scratch, "its folder")
+        except Exception as error:  # whatever a run does, the others go on
+            why = f"{type(error).__name__}: {error}"
+        return (why, _files(place)) if (place / "lock").exists() else (f"on its node: {why}", {})
 
 
 def _files(place: Path) -> Files:

@@ -6,7 +6,7 @@ Two presets: as their program ran, and as their text reads (`training.presets`).
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -16,7 +16,7 @@ from typing import Any
 
 from holdfast.attacks import ALIE, PGA, Canvass, LabelFlip, MinMax, NoAttack, Spread, seven
 from holdfast.data.sources import find
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, plural
 from holdfast.experiments.store import Entry, key
 from holdfast.spec import parse, unknown
 from holdfast.training import Run
@@ -70,13 +70,17 @@ class Setting:
         if self.preset not in ("program", "text"):
             raise BadInput(f"the paper was asked for in the preset {self.preset!r}; it has 'program' and 'text'.")
 
-    def caption(self, data: str) -> str:
-        """What was run, in one sentence, and what of the paper's was not."""
-        less = [f"{self.rounds:,} rounds (paper: 1,500)"] if self.rounds != 1500 else ["1,500 rounds"]
-        less.append(f"{self.seeds} seed{'s' * (self.seeds > 1)} (paper: 5)")
-        less.append(f"votes on {self.vote_batch} images ({'program: all' if self.preset == 'program' else 'text: 3'})")
+    def caption(self, data: str, own: str = "", leave: Collection[str] = ()) -> str:
+        """What was run, in one sentence, and what of the paper's was not; `own`: what the paper does not have."""
+        voted = "program: all" if self.preset == "program" else "text: 3"
+        words = {
+            "preset": own or f"Preset {self.preset}",
+            "rounds": f"{self.rounds:,} rounds" + " (paper: 1,500)" * (self.rounds != 1500),
+            "seeds": f"{self.seeds} {plural(self.seeds, 'seed')}" + " (paper: 5)" * (not own),
+            "votes": f"votes on {self.vote_batch} images" + f" ({voted})" * (not own),
+        }
         instead = "" if self.sets[data] == data else f", on {self.sets[data]} instead of {data}: not comparable"
-        return f"Preset {self.preset}, {', '.join(less)}{instead}."
+        return f"{', '.join(text for name, text in words.items() if name not in leave)}{instead}."
 
 
 @dataclass(frozen=True)
@@ -156,14 +160,20 @@ def reference(name: str) -> dict[Cell, float]:
     return {(rule, attack): value for (table, rule, attack), (value, _) in printed().items() if table == name}
 
 
-def measured(name: str, setting: Setting, entries: Iterable[Entry]) -> dict[Cell, list[float]]:
-    """Our accuracies of a table's cells, one a seed, of those entries that are its runs and done."""
-    done = {entry.key: entry.accuracy for entry in entries}
-    out: dict[Cell, list[float]] = {}
+def trained(name: str, setting: Setting, entries: Iterable[Entry]) -> dict[Cell, list[Entry]]:
+    """The runs of a table's cells, one a seed, among those entries that are done."""
+    done = {entry.key: entry for entry in entries if entry.accuracy is not None}
+    out: dict[Cell, list[Entry]] = {}
     for (rule, attack, _), run in TABLES[name].runs(setting).items():
-        if (value := done.get(key(run))) is not None:
-            out.setdefault((rule, attack), []).append(value)
+        if (one := done.get(key(run))) is not None:
+            out.setdefault((rule, attack), []).append(one)
     return out
+
+
+def measured(name: str, setting: Setting, entries: Iterable[Entry]) -> dict[Cell, list[float]]:
+    """Their accuracies."""
+    found = trained(name, setting, entries)
+    return {cell: [one.accuracy for one in some if one.accuracy is not None] for cell, some in found.items()}
 
 
 def difference(name: str, found: Mapping[Cell, list[float]]) -> float | None:

@@ -28,20 +28,28 @@ AGAIN = 1.0  # seconds until a run that another process has is looked at again
 
 @dataclass(frozen=True)
 class News:
-    """Of one run: it `began`, is at a `round`, is `done`, `failed` (and why), is `busy` in another process, its
-    folder is `unwritable`, or it was `there` already."""
+    """Of one run: it `began`, is at a `round`, is `done`, `failed` (why, and whether it had `begun`), is `busy` in
+    another process, its folder is `unwritable`, or it was `there` already."""
 
     key: Any
     what: str
     round: int = 0
     accuracy: float | None = None
     why: str = ""
+    begun: bool = True
     result: Result | None = None
 
 
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def checked(processes: int | None) -> int | None:
+    """How many at a time, if it is possible; None: as many as there is room for."""
+    if processes is not None and processes < 1:
+        raise BadInput(f"{processes} processes were asked for; it takes at least 1.")
+    return processes
 
 
 def trained(
@@ -62,10 +70,8 @@ def carried_out(
 
     Whoever stops listening ends the processes; runs in folders go on from there another time.
     """
-    if processes is not None and processes < 1:
-        raise BadInput(f"{processes} processes were asked for; it takes at least 1.")
     waiting, later = deque(jobs), dict[Any, float]()
-    idle = [_Hand(data) for _ in range(min(processes or cores(), len(jobs)))]
+    idle = [_Hand(data) for _ in range(min(checked(processes) or cores(), len(jobs)))]
     busy: list[_Hand] = []
     try:
         while waiting or later or busy:

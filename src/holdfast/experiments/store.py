@@ -145,6 +145,8 @@ class Store:
             raise BadInput(f"{self.path} is not there; name a folder of runs, or an archive of them (.jsonl).")
         if not self.path.is_dir():
             return _archive(self.path)
+        if (self.path / "record.json").exists():
+            raise BadInput(f"{self.path} is one run and no store; name the folder that it lies in.")
         found = [(str(one), one) for one in sorted(self.path.iterdir()) if one.is_dir() and one.name[0] != "."]
         entries, complaints = _apart((where, lambda one=one: _entry(one)) for where, one in found)
         folders = [one for one in entries if one.key not in self.archived[0]]

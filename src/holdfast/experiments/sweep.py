@@ -6,7 +6,7 @@ import itertools
 import math
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -97,7 +97,7 @@ def sweep(
     data: Path | None = None,
     retry_failed: bool = False,
     carry: Callable[..., Iterator[News]] = carried_out,
-) -> Iterator[News]:
+) -> Generator[News]:
     """Carry out what the store does not have yet; news as they come, first of what is there already.
 
     A run that fails under way leaves a note in its folder and is not tried again unless asked to.
@@ -120,7 +120,7 @@ def sweep(
         place = store.place(runs[news.key])
         if news.what == "unwritable":
             raise BadInput(news.why)
-        if news.what == "failed" and place.is_dir():  # what failed before it began, for lack of data, is tried again
+        if news.what == "failed" and news.begun and place.is_dir():  # for lack of data it does not begin: tried again
             with suppress(OSError):  # the disk may be the reason
                 write_text(place / "failed", news.why)
         elif news.what == "done":

@@ -7,13 +7,14 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any
 
 from holdfast.errors import BadInput
 from holdfast.spec import parse
 from holdfast.training import Run
 from holdfast.training.run import TEXTS
-from holdfast.twophase import Cent2P, Mean2P
+from holdfast.twophase import AGGREGATORS, Ballot, Cent2P, Mean2P, TwoPhase
 
 ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -59,15 +60,25 @@ def meets(text: str, names: Collection[str]) -> Callable[[Mapping[str, Any]], bo
     return lambda row: same(row[name]) != (sign == "!=")
 
 
-def short(rule: str) -> str:
-    """A rule by the paper's name, if it has one there.
+def pair(rule: TwoPhase) -> str:
+    """The paper's name of its Inner and Outer, whatever the election; '': they have none there."""
+    made = {"Cent2P": Cent2P(rule.f), "Mean2P": Mean2P(rule.f)}
+    return next((name for name, one in made.items() if (one.inner, one.outer) == (rule.inner, rule.outer)), "")
+
+
+@cache
+def short(text: str) -> str:
+    """The text of a rule by the paper's name, if it has one there; any other text as it is.
 
     >>> short("TwoPhase(inner=MeanwO(f=2), outer=OuterMean(f=2))"), short("CWM()")
     ('Mean2P(f=2)', 'CWM()')
     """
-    found = re.match(r"TwoPhase\(inner=\w+\(f=(\d+)\)", rule)
-    made = {repr(pair(int(found[1]))): pair.__name__ for pair in (Cent2P, Mean2P)} if found else {}
-    return f"{made[rule]}(f={found[1]})" if found and rule in made else rule
+    try:
+        rule = parse(text, AGGREGATORS) if text.startswith("TwoPhase(") else None
+    except BadInput:
+        return text
+    name = pair(rule) if isinstance(rule, TwoPhase) and rule.election == Ballot() else ""
+    return f"{name}(f={rule.f})" if name else text  # type: ignore[union-attr]
 
 
 def _number(text: str) -> float | None:

@@ -28,7 +28,7 @@ from holdfast.rules.driver import placed
 from holdfast.updates import Measured, read
 
 Array = np.ndarray
-HALVINGS = 30  # of ρ: to 1e-9
+NEWTON, STEPS = 60, 4  # steps towards the least ρ, at most; towards a better split
 EPS = float(np.finfo(float).eps)
 
 
@@ -146,7 +146,8 @@ def relative(D: Array, w: Array, n: int, f: int, error: float) -> float:
 
     The inner products are split, 2⟨e_i, e_j⟩ = c_ij + c_ji, by the squared lengths; then, with g_i the squared lengths,
     Σ over S of [g_i (1 - ρh) + the h - 1 largest c_ij] ≤ 0 for the worst h points proves ρ_S ≤ ρ for every S.
-    What rounding may have done is added where it hurts.
+    What rounding may have done is added where it hurts. Any split is valid, so a few subgradient steps look for a
+    better one: they move inner products from those in whose sum they count to those in whose sum they do not.
     """
     h = n - f
     on = np.flatnonzero(w)
@@ -163,21 +164,42 @@ def relative(D: Array, w: Array, n: int, f: int, error: float) -> float:
     share = np.divide(np.broadcast_to(g[:, None], both.shape), both, out=np.full_like(both, 0.5), where=both > 0)
     parts = 2 * share * (inner + wrong)
     np.fill_diagonal(parts, -inf)
-    best = np.sort(parts, axis=1)[:, f + 1 :]  # the h - 1 largest of the n - 1 others
-    s = best.sum(axis=1) + 8 * n * EPS * np.abs(best).sum(axis=1)
+    rho, step = 1.0, float(np.abs(inner).mean())
+    for at in range(STEPS + 1):
+        ranked = np.sort(parts, axis=1)[:, f + 1 :]  # the h - 1 largest of the n - 1 others
+        s = ranked.sum(axis=1) + 8 * n * EPS * np.abs(ranked).sum(axis=1)
+        rho = min(rho, _proved(s, g, off, f))
+        if rho == 1 or at == STEPS:
+            break
+        counts = parts >= ranked[:, :1]
+        counts[np.argsort(s + (1 - rho * h) * g)[:f]] = False  # the h largest sums alone count
+        parts -= step / (1 + at) * (counts.astype(float) - counts.T)
+    return rho / (1 - rho) * (1 + 1e-9) if rho < 1 else inf
 
-    def proved(rho: float) -> bool:
-        own = s + (1 - rho * h) * g + abs(1 - rho * h) * off
-        top = np.sort(own)[f:]
-        return bool(top.sum() + 8 * n * EPS * np.abs(top).sum() <= 0)
 
-    low, high = 0.0, 1 - 1e-9
-    if not proved(high):
-        return inf
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if proved(middle) else (middle, high)
-    return high / (1 - high) * (1 + 1e-9)
+def _proved(s: Array, g: Array, off: Array, f: int) -> float:
+    """The least ρ for which the h largest of s + (1 - ρh) g, rounding added, have a sum of at most zero; 1 if none.
+
+    The sum is convex and falls, so Newton's steps from the left never pass its zero; a last look makes sure.
+    """
+    n, h = len(g), len(g) - f
+
+    def largest(rho: float) -> tuple[float, float]:
+        left = 1 - rho * h
+        own = s + left * g + abs(left) * off
+        top = np.argsort(own)[f:]
+        fall = h * float((g[top] + off[top] if left > 0 else g[top] - off[top]).sum())
+        return float(own[top].sum() + 8 * n * EPS * np.abs(own[top]).sum()), fall
+
+    rho = 0.0
+    for _ in range(NEWTON):
+        rest, fall = largest(rho)
+        if rest <= 0:
+            return rho
+        if fall <= 0 or rho >= 1:
+            break
+        rho += rest / fall * (1 + 1e-9) + 1e-15
+    return 1.0
 
 
 def _kept(decision: Decision, h: int) -> Array | None:
@@ -185,7 +207,7 @@ def _kept(decision: Decision, h: int) -> Array | None:
     w = decision.weights[decision.rows]
     on = np.flatnonzero(w)
     plain = decision.measure == "weight" and not decision.mixed
-    return on if plain and len(on) == h and np.allclose(w[on], 1 / h, rtol=1e-9, atol=0) else None
+    return on if plain and len(on) == h and (np.abs(w[on] * h - 1) < 1e-9).all() else None
 
 
 def _spread(decision: Decision, D: Array, kept: Array | None, error: float) -> tuple[float | None, float | None]:

@@ -155,7 +155,7 @@ def _climb(cost: Callable[[Array], float], X: Array, step: float, share: int, se
 
 def _cma() -> Any:
     try:
-        import cma
+        import cma  # type: ignore[import-untyped]
     except ImportError:
         raise BadInput("the search needs cma; pip install 'holdfast[search]'.") from None
     return cma
@@ -166,7 +166,8 @@ def save(path: Path, asked: Search, found: Found) -> None:
     part = path.with_name(f".{path.name}.part.npz")
     with part.open("wb") as out:
         told = {"value": found.value, "tried": found.tried, "climbs": found.climbs}
-        np.savez(out, X=found.X, **{name: np.array(v) for name, v in (asdict(asked) | told).items()})
+        entries: dict[str, Any] = {name: np.array(v) for name, v in (asdict(asked) | told).items()}
+        np.savez(out, X=found.X, **entries)
     part.replace(path)
 
 

@@ -150,7 +150,7 @@ def _climb(criterion: str, E: Array, mask: Array) -> tuple[float, Array]:
         value, mask = float(found.max()), np.concatenate([mask[None], swaps])[int(found.argmax())]
 
 
-def _swap(n: int, leaves: int, enters: int) -> Array:
+def _swap(n: int, leaves: Any, enters: Any) -> Array:
     change = np.zeros(n)
     change[leaves], change[enters] = -1.0, 1.0
     return change
@@ -170,7 +170,7 @@ def aragg(rule: Any, draw: Callable[[np.random.Generator], Array], f: int, trial
     """ζ over a distribution of rounds: `draw(rng)` gives n rows, the honest n - f first, always the same workers."""
     if trials < 2:
         raise BadInput(f"trials = {trials} was given; an expectation needs at least 2.")
-    errors, pairs, n = np.zeros(trials), 0.0, 0
+    errors, pairs, n = np.zeros(trials), np.zeros(()), 0
     for t in range(trials):
         X = np.atleast_2d(np.asarray(draw(rng), float))
         n, honest = len(X), X[: len(X) - f]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ NEAR = 1e-6  # how far a tie is broken
 def structured(n: int, f: int, d: int) -> list[Array]:
     """Rounds in which some proof is tight, or a rule is known to be pressed; ties are broken by a little, both ways."""
     h, q = n - f, n - 2 * f
-    lines = [np.arange(n) * 1.0, 2.0 ** np.arange(n), [0.0] * (n // 2) + [1.0] * (n - n // 2)]
+    lines: list[Any] = [np.arange(n) * 1.0, 2.0 ** np.arange(n), [0.0] * (n // 2) + [1.0] * (n - n // 2)]
     if f:
         for e in (NEAR, -NEAR):
             lines += [
@@ -31,8 +32,8 @@ def structured(n: int, f: int, d: int) -> list[Array]:
     return out + (_planar(n, f, d) if d > 1 else [])
 
 
-def _on_a_line(values: object, d: int) -> Array:
-    X = np.zeros((len(np.asarray(values)), d))
+def _on_a_line(values: Any, d: int) -> Array:
+    X = np.zeros((len(values), d))
     X[:, 0] = values
     return X
 

@@ -19,9 +19,9 @@ def paper(rule: Any, n: int, f: int, d: int | None) -> Bounds:
     match rule:
         case CenterwO(ties="first", candidates=None):
             kappa = Bound((8 * f * f + 2 * f) * h / q**2, PAPER)
-            zeta = (18 + 8 * sqrt(2)) / (1 + 2 * nu) ** 2 * f / n
+            zeta = Bound((18 + 8 * sqrt(2)) / (1 + 2 * nu) ** 2 * f / n, FALSE)
             lam = Bound((2 * sqrt(2) + 1) * f / h, PAPER)
-            return {"lambda": lam, "kappa": kappa, "xi": kappa, "zeta": Bound(zeta, FALSE)}
+            return {"lambda": lam, "kappa": kappa, "xi": kappa, "zeta": zeta}
         case MeanwO(ties="first", candidates=None):
             kappa = Bound(6 * f * h / q**2, PAPER)
             zeta = Bound(3 * (1 + 2 * nu) / (8 * nu**2), PAPER)

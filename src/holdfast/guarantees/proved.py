@@ -175,5 +175,6 @@ def _krum(rule: Krum | MultiKrum, n: int, f: int) -> Bounds:
     if not rule.squared:
         return {"kappa": Bound((sqrt(2) * h / q + aside) ** 2, "Krum and MultiKrum")} if m == 1 else {}
     alone = sqrt(2 * h / q) + aside
+    near = {"lambda": Bound(sqrt((h - 1 - k) / q) + (f + k) / h, "Krum and MultiKrum")} if m == 1 else {}
     parts = [sqrt(2 * a * h / (m * q)) + a / m * aside + sqrt((m - a) * (h - m + a)) / m for a in range(min(f, m) + 1)]
-    return {"kappa": Bound(min(alone, max(parts)) ** 2, "Krum and MultiKrum")}
+    return near | {"kappa": Bound(min(alone, max(parts)) ** 2, "Krum and MultiKrum")}

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.attacks import ATTACKS
-from holdfast.errors import listing
-from holdfast.experiments.store import Entry
+from holdfast.errors import listing, plural
+from holdfast.experiments.store import Entry, key
+from holdfast.experiments.where import pair
 from holdfast.training import Run
-from holdfast.twophase import AGGREGATORS, Ballot, Cent2P, Mean2P, TwoPhase
+from holdfast.twophase import AGGREGATORS, Ballot, TwoPhase
 from holdfast.values import Value
 
 At = tuple[str, str]  # row, column
@@ -28,17 +29,17 @@ USUAL = Run(rule="Average()").record()
 def label(rule: Any, f: int | None = None) -> str:
     """A rule's short name: its text without f (without f = this one, if given) and empty parentheses.
 
-    >>> label(Mean2P(f=3)), label(Mean2P(f=3), f=2)
+    >>> rule = Run(rule="Mean2P(f=3)").rule
+    >>> label(rule), label(rule, f=2)
     ('Mean2P', 'Mean2P(f=3)')
     """
     if not isinstance(rule, TwoPhase):
         some = r"\d+" if f is None else f
         return bare(re.sub(rf"\bf={some}\b(, )?|, f={some}\b", "", repr(rule)))
-    made = {"Cent2P": Cent2P(rule.f), "Mean2P": Mean2P(rule.f)}
-    names = [name for name, one in made.items() if (one.inner, one.outer) == (rule.inner, rule.outer)]
-    pair = f"{names[0]}(f={rule.f})" if names and f not in (None, rule.f) else "".join(names)
+    name = pair(rule)
     vote = "ties to outer" if rule.election == Ballot(ties="outer") else repr(rule.election)
-    both = pair or f"TwoPhase({label(rule.inner, f)}, {label(rule.outer, f)})"
+    both = f"{name}(f={rule.f})" if name and f not in (None, rule.f) else name
+    both = both or f"TwoPhase({label(rule.inner, f)}, {label(rule.outer, f)})"
     return both if rule.election == Ballot() else f"{both}, {vote}"
 
 
@@ -64,9 +65,10 @@ class Group:
 
 def groups(entries: Iterable[Entry]) -> list[Group]:
     """What is done, apart by all that differs; a row says what its rule differs in, f where it is not the liars'."""
-    known = {one.key: one for one in entries if one.accuracy is not None}.values()
-    done = sorted(known, key=lambda one: (one.run.seed, one.run.draw or 0, one.key))
-    varied = differing(done)
+    known = sorted((one for one in entries if one.accuracy is not None), key=lambda one: one.key)
+    once = {_sample(one.run): one for one in known}.values()
+    done = sorted(once, key=lambda one: (one.run.seed, one.run.draw or 0, one.key))
+    varied = differing(one.run for one in done)
     extras = [name for name in varied if name in OF_RULE]
     apart: dict[str, list[Entry]] = {}
     for one in done:
@@ -74,6 +76,11 @@ def groups(entries: Iterable[Entry]) -> list[Group]:
         apart.setdefault(title, []).append(one)
     titles = _distinct({title: bare(title) for title in apart})
     return [_group(titles[title], apart[title], extras) for title in sorted(apart, key=_natural)]
+
+
+def _sample(run: Run) -> str:
+    """What names its numbers: a split that is drawn by the seed is the draw of that number."""
+    return key(run if run.draw is not None else run.changed(draw=run.seed))
 
 
 def _group(title: str, entries: list[Entry], extras: Sequence[str]) -> Group:
@@ -115,9 +122,9 @@ def _natural(text: str) -> list[tuple[float, str]]:
     return [(float(part), "") if at % 2 else (0.0, part) for at, part in enumerate(parts)]
 
 
-def differing(entries: Iterable[Entry]) -> list[str]:
+def differing(runs: Iterable[Run]) -> list[str]:
     """The fields in which runs differ, apart from rule, attack, seed and draw."""
-    records = [one.run.record() for one in entries]
+    records = [run.record() for run in runs]
     return [name for name in USUAL if name not in SAME and len({str(one[name]) for one in records}) > 1]
 
 
@@ -126,11 +133,20 @@ def caption(entries: Iterable[Entry]) -> str:
     done = [one for one in entries if one.accuracy is not None]
     if not done:
         return ""
-    varied, run, record = differing(done), done[0].run, done[0].run.record()
+    varied, run, record = differing(one.run for one in done), done[0].run, done[0].run.record()
     words = [text.format(bare(said(run, name))) for name, text in SAID.items() if name not in varied]
     others = [name for name in USUAL if name not in (*SAME, *SAID, *UNSAID, *varied) and record[name] != USUAL[name]]
     words += [f"{name} = {bare(said(run, name))}" for name in others]
     seeds = sorted({one.run.seed for one in done})
-    tolerance = "; f is the number of liars unless a name says otherwise" if any(one.run.f for one in done) else ""
-    text = f"{', '.join(words)}; {'seeds' if len(seeds) > 1 else 'seed'} {listing(seeds)}{tolerance}."
-    return text[0].upper() + text[1:]
+    tolerance = "f is the number of liars unless a name says otherwise" if any(one.run.f for one in done) else ""
+    parts = [", ".join(words), f"{plural(len(seeds), 'seed')} {listing(seeds)}", _drawn(done), tolerance]
+    text = "; ".join(filter(None, parts))
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _drawn(done: Iterable[Entry]) -> str:
+    """Which draws of the split there are, if they are not the seeds'."""
+    draws = {one.run.draw for one in done}
+    given = sorted(draw for draw in draws if draw is not None)
+    own = ", and each seed's own" * (None in draws)
+    return f"{plural(len(given), 'draw')} {listing(given)} of the split{own}" if given else ""

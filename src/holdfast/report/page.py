@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -51,14 +52,17 @@ def write(data: Mapping[str, Any], out: Path) -> None:
     put(page, out)
 
 
-def put(page: str, out: Path) -> None:
-    """A page into its file, whole or not at all."""
+def put(text: str, out: Path) -> None:
+    """A page or a table into its file, whole or not at all."""
     beside = out.with_name(f".{out.name}.part")
     try:
-        beside.write_bytes(page.encode("utf-8", "xmlcharrefreplace"))  # half a surrogate pair has no UTF-8
+        beside.write_bytes(text.encode("utf-8", "xmlcharrefreplace"))  # half a surrogate pair has no UTF-8
         os.replace(beside, out)
+    except OSError as error:
+        raise BadInput(f"{out} cannot be written ({error.strerror or error}); name another file.") from None
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink()
 
 
 def worst(data: Mapping[str, Any], rule: str) -> float | None:

@@ -17,6 +17,7 @@ from holdfast.experiments.paper import (
     draws,
     measured,
     reference,
+    trained,
     votes,
 )
 from holdfast.experiments.store import Entry, key
@@ -48,20 +49,14 @@ def compared(name: str, setting: Setting, entries: Iterable[Entry]) -> Grid:
 
 
 def _caption(table: Table, setting: Setting) -> str:
-    if not table.name.startswith("beyond"):
-        return setting.caption(table.data)
-    own = replace(setting, preset="text").caption(table.data).replace("Preset text, ", "").replace(" (paper: 5)", "")
-    return f"Worker momentum {table.changes.get('momentum', 0)}, {own.replace(' (text: 3)', '')}"
+    own = f"Worker momentum {table.changes.get('momentum', 0)}" if table.name.startswith("beyond") else ""
+    return setting.caption(table.data, own)
 
 
 def group(name: str, setting: Setting, entries: Iterable[Entry]) -> Group:
     """The runs of a table by the paper's names: what its figure shows."""
-    table, there = TABLES[name], {one.key: one for one in entries if one.accuracy is not None}
-    cells: dict[tuple[str, str], list[Entry]] = {}
-    for (rule, attack, _), run in table.runs(setting).items():
-        if key(run) in there:
-            cells.setdefault((rule, attack), []).append(there[key(run)])
-    return Group(name, list(table.rules), list(table.attacks), cells)
+    table = TABLES[name]
+    return Group(name, list(table.rules), list(table.attacks), trained(name, setting, entries))
 
 
 def _rows(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -75,7 +70,8 @@ def by_votes(setting: Setting, entries: Iterable[Entry]) -> str:
     lines: dict[tuple[str, str], dict[int, str]] = {}
     for (rule, attack, size), run in votes(setting).items():
         if one := found.get(key(run)):
-            lines.setdefault((rule, attack), {})[size] = f"{one.accuracy:.2f}, {one.facts['outer']:.0%}"
+            won = one.facts.get("outer")
+            lines.setdefault((rule, attack), {})[size] = f"{one.accuracy:.2f}, {'–' if won is None else f'{won:.0%}'}"
     theirs = reference(MAIN)
     return _rows(
         ["cell, rate 0.4", *(f"{size} images" for size in VOTES), "paper (all)"],
@@ -105,6 +101,13 @@ def _spread(values: Sequence[float]) -> str:
         return "–"
     each = ", ".join(f"{value:.2f}" for value in values)
     return f"{fmean(values):.2f} ± {pstdev(values):.2f} ({each})"
+
+
+def aside(what: str, setting: Setting, entries: Iterable[Entry]) -> str:
+    """What `holdfast paper` prints of votes or draws: the table, and what was run."""
+    if what == "votes":
+        return f"{by_votes(setting, entries)}\n{replace(setting, seeds=1).caption('emnist', leave=['votes'])}\n"
+    return f"{by_draws(setting, entries)}\n{setting.caption('emnist', leave=['seeds', 'votes'])}\n"
 
 
 def sections(setting: Setting, entries: Iterable[Entry]) -> dict[str, str]:

@@ -110,11 +110,12 @@ def _section(group: Group, grid: Grid, drawn: bool) -> list[str]:
 
 
 def _runs(entries: Sequence[Entry]) -> list[str]:
-    more = differing(entries)
-    heads = ["rule", "attack", "seed", "state", "accuracy", "Outer won", "liars' share", "skipped", "minutes", *more]
+    more = differing(one.run for one in entries)
+    more += ["draw"] if any(one.run.draw is not None for one in entries) else []
+    heads = ["rule", "attack", *more, "seed", "state", "accuracy", "Outer won", "liars' share", "skipped", "minutes"]
     order = {state: at for at, state in enumerate(STATES)}
     ordered = sorted(entries, key=lambda one: (order.get(one.state, 9), _name(one), one.run.seed, one.key))
-    rows = [[*_line(one), *(bare(said(one.run, name)) for name in more)] for one in ordered]
+    rows = [_line(one, more) for one in ordered]
     lines = ["".join(f'<th scope="col">{escape(head)}</th>' for head in heads)]
     lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
     table = "\n".join(["<table>", *(f"<tr>{line}</tr>" for line in lines), "</table>"])
@@ -123,8 +124,9 @@ def _runs(entries: Sequence[Entry]) -> list[str]:
     return ["<h2>The runs</h2>", f'{head}<div class="scroll runs">{table}</div></details>']
 
 
-def _line(one: Entry) -> list[str]:
-    what = [label(one.run.rule, one.run.byzantine), bare(one.run.attack), str(one.run.seed), one.state]
+def _line(one: Entry, more: Iterable[str]) -> list[str]:
+    what = [label(one.run.rule, one.run.byzantine), bare(one.run.attack)]
+    what += [*(bare(said(one.run, name)) for name in more), str(one.run.seed), one.state]
     shares = [_share(one.facts.get(name)) for name in ("outer", "liars")]
     minutes = NOTHING if one.seconds is None else f"{one.seconds / 60:.2f}"
     return [*what, _share(one.accuracy, 4), *shares, str(one.facts.get("skipped", NOTHING)), minutes]

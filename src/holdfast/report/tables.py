@@ -18,7 +18,7 @@ SEEN = 0.05  # a difference that Markdown marks
 FULL = 0.2  # a difference of which the colour is strongest
 ABOVE, BELOW = "0, 114, 178", "213, 94, 0"  # blue and orange, which nobody confuses
 TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", NOTHING: "--", "±": r"$\pm$"}
-TEX |= {letter: f"\\{letter}" for letter in "&%$#_{}"} | {"<": "$<$", ">": "$>$", "−": "$-$"}
+TEX |= {letter: f"\\{letter}" for letter in "&%$#_{}"} | {"<": "$<$", ">": "$>$", "|": "$|$", "−": "$-$"}
 BACKSLASHED = re.compile(r"([\\`*_\[\]|~$])")
 
 

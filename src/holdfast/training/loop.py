@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from holdfast.errors import BadInput, listing
+from holdfast.guarantees.certificate import certificate
 from holdfast.rules.base import CoordinateRule
 from holdfast.rules.decision import Decision
 from holdfast.training.messages import RULE, VOTE, Sent, gather, generator
@@ -32,6 +33,8 @@ class Round:
     `kept` has a letter a worker: k kept, - left out, x dropped, . absent. `liars` is their share of the weights (of the
     uses, for a rule on single coordinates), `norm` that of the aggregate. In two phases: the `winner`, by which `lead`
     of Outer (votes, or a mean difference of losses), and `margin`, by how much Outer's loss is smaller for the honest.
+    `kappa`, if it was asked for, is certified: whoever was honest, the squared distance of the aggregate to their mean
+    is at most so many of their variances; None where nothing is proved.
     """
 
     round: int
@@ -42,9 +45,10 @@ class Round:
     lead: float | None = None
     margin: float | None = None
     events: tuple[str, ...] = field(default_factory=tuple)
+    kappa: float | None = None
 
 
-def rashb(run: Run, task: Task, state: State | None = None) -> Iterator[Round]:
+def rashb(run: Run, task: Task, state: State | None = None, certify: bool = False) -> Iterator[Round]:
     """Algorithm 1: the server aggregates the workers' momenta and steps."""
     state = state or State.first(run, task)
     for t in range(state.round, run.rounds):
@@ -57,10 +61,11 @@ def rashb(run: Run, task: Task, state: State | None = None) -> Iterator[Round]:
             yield _skipped(state, sent, t, refusal)
             continue
         events = (*sent.events, *_noted(sent, decision), *state.move(run, decision.value, t))
-        yield Round(t, *_told(run, sent, decision), norm=_norm(decision.value), events=events)
+        kappa = certified(run, sent, decision) if certify else None
+        yield Round(t, *_told(run, sent, decision), norm=_norm(decision.value), events=events, kappa=kappa)
 
 
-def two_phase_rashb(run: Run, task: Task, state: State | None = None) -> Iterator[Round]:
+def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: bool = False) -> Iterator[Round]:
     """Algorithm 3: the server proposes two models, the workers elect one."""
     state = state or State.first(run, task)
     for t in range(state.round, run.rounds):
@@ -92,7 +97,17 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None) -> Iterato
             lead=_plain(winner.lead),
             margin=_plain(margin),
             events=events,
+            kappa=certified(run, sent, decision) if certify else None,
         )
+
+
+def certified(run: Run, sent: Sent, decision: Decision) -> float | None:
+    """The certificate of a round; a rule without an f is asked about as many liars as there are."""
+    try:
+        return _plain(certificate(decision, sent.rows, f=run.byzantine if run.f == 0 else None).kappa)
+    except BadInput as refusal:  # half of the workers or more may lie: nothing can be proved
+        log.debug("no certificate: %s", refusal)
+        return None
 
 
 def _skipped(state: State, sent: Sent, t: int, refusal: BadInput) -> Round:

@@ -81,12 +81,13 @@ def train(
     data: Path | str | None = None,
     on_round: Listener | None = None,
     save: float = SAVE,
+    certify: bool = False,
 ) -> Result:
     """Run a training to its end, or from where it was interrupted if its `folder` holds it.
 
     `task` stands in for torch workers on the run's data set, which is looked for in the folder `data` first.
     `on_round` hears every line as it comes; a checkpoint is written every `save` seconds, and on an interrupt, which
-    waits for the end of the round.
+    waits for the end of the round. `certify` adds to each line what is certain about its aggregate (`kappa`).
     """
     if not isinstance(run, Run):
         raise BadInput(f"train was given {run!r}; it takes a Run.")
@@ -101,7 +102,7 @@ def train(
             raise BadInput(f"train was given {run.workers} workers by its run and {task.workers} by its task; agree.")
         try:
             with kept.held() if kept else nullcontext():
-                return _trained(run, kept, task, on_round, save)
+                return _trained(run, kept, task, on_round, save, certify)
         except OSError as error:
             if kept is None or error.errno not in DISK:
                 raise
@@ -111,12 +112,14 @@ def train(
             ) from None
 
 
-def _trained(run: Run, kept: Folder | None, task: Task, on_round: Listener | None, save: float) -> Result:
+def _trained(
+    run: Run, kept: Folder | None, task: Task, on_round: Listener | None, save: float, certify: bool
+) -> Result:
     state = State.first(run, task)
     state = (kept.state(state) if kept else None) or state
     lines = list(kept.lines()) if kept else []
     try:
-        with closing(_saved(run, task, state, kept, save)) as news, interruptible() as asked:
+        with closing(_saved(run, task, state, kept, save, certify)) as news, interruptible() as asked:
             for new in news:
                 lines.append(new)
                 if on_round:
@@ -131,11 +134,11 @@ def _trained(run: Run, kept: Folder | None, task: Task, on_round: Listener | Non
     return Result(run, lines, state.model, state.average)
 
 
-def _saved(run: Run, task: Task, state: State, kept: Folder | None, save: float) -> Generator[Line]:
+def _saved(run: Run, task: Task, state: State, kept: Folder | None, save: float, certify: bool) -> Generator[Line]:
     """The rounds' lines, written down from time to time, and when somebody stops in between."""
     waiting: list[Line] = []
     saved = time.monotonic()
-    for line in rounds(run, task, state):
+    for line in rounds(run, task, state, certify):
         waiting.append(line)
         if kept and (time.monotonic() - saved > save or state.round == run.rounds):
             kept.add(waiting, state)
@@ -195,11 +198,13 @@ def fingerprint(task: Task) -> str:
     return f"{type(task).__name__} from {first.size} numbers {found.hexdigest()[:16]}"
 
 
-def rounds(run: Run, task: Task, state: State) -> Iterator[Line]:
+def rounds(run: Run, task: Task, state: State, certify: bool = False) -> Iterator[Line]:
     """The loop's records as plain lines, with an evaluation every so many rounds and at the end."""
     loop = two_phase_rashb if run.two_phase else rashb
-    for record in loop(run, task, state):
+    for record in loop(run, task, state, certify):
         line: Line = {**asdict(record), "events": list(record.events)}
+        if not certify:
+            del line["kappa"]
         if state.round % run.every == 0 or state.round == run.rounds:
             line["evaluation"] = plain(task.evaluate(state.model.copy()))
             if state.round == run.rounds:

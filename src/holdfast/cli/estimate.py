@@ -1,0 +1,102 @@
+"""holdfast estimate: noise and heterogeneity of workers, from their gradients."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.cli.example import example
+from holdfast.cli.files import check_room, load, names_of, save
+from holdfast.errors import BadInput
+from holdfast.guarantees.estimate import Estimate
+from holdfast.guarantees.estimate import estimate as measured
+from holdfast.libraries import host, numbers
+
+
+@example("holdfast estimate one.npy two.npy three.npy --sample")
+def estimate(
+    files: Annotated[list[Path], typer.Argument(help="A file a worker, with a row a gradient: npy, npz, safetensors.")],
+    sample: Annotated[
+        bool, typer.Option("--sample", help="First write the FILES that are not there: σ = 4, G below 1.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+) -> None:
+    """Measure σ and G of Theorem 1 at one model: how noisy the workers' gradients are, and how different.
+
+    Give at least two gradients a worker, all at the same model, of workers that you trust: a liar can make both numbers
+    what it likes. Entries of an npz or safetensors file are the parts of a gradient, each with a row a gradient.
+    """
+    if sample:
+        write(files)
+    check_room(files)
+    names = names_of(files)
+    told = measured([rows(load(path), name) for path, name in zip(files, names, strict=True)], names)
+    if as_json:
+        typer.echo(json.dumps(record(told, names), allow_nan=False))
+    else:
+        show(told, names)
+
+
+def write(paths: list[Path]) -> None:
+    """Gradients to try it on: 16 a worker, of 100 numbers."""
+    for i, path in enumerate(paths):
+        if not path.exists():
+            rng = np.random.default_rng(i)
+            save(path, 0.1 * rng.standard_normal(100) + 0.4 * rng.standard_normal((16, 100)))
+            typer.echo(f"wrote {path}", err=True)
+
+
+def rows(held: Any, name: str) -> Any:
+    """One array with a row a gradient; parts are put side by side."""
+    parts = list(held.values()) if isinstance(held, dict) else [held]
+    arrays = [host(part) for part in parts if np.ndim(part) > 0]
+    if not arrays or len({len(part) for part in arrays}) > 1:
+        raise BadInput(f"{name} has no entries with a row a gradient, as many rows in each; stack the gradients.")
+    arrays = [part if isinstance(part, np.ndarray) else numbers(part, np.float32) for part in arrays]
+    flat = [part.reshape(len(part), -1) if len(part) else part for part in arrays]
+    return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
+
+
+def record(told: Estimate, names: list[str]) -> dict[str, Any]:
+    """The same as plain values."""
+    roots = {"sigma": told.sigma, "largest": told.largest, "G": told.G, "spread": told.spread}
+    squares = {"sigma2": told.sigma2, "pooled2": told.pooled2, "G2": told.G2, "plain2": told.plain2}
+    workers = zip(names, told.gradients, told.each2, strict=True)
+    each = {name: {"gradients": k, "sigma": math.sqrt(square)} for name, k, square in workers}
+    balance = told.balance if math.isfinite(told.balance) else None
+    return {**roots, **squares, "noise2": told.noise2, "balance": balance, "d": told.d, "workers": each}
+
+
+def show(told: Estimate, names: list[str]) -> None:
+    """The same for people."""
+    console = Console()
+    table = Table("worker", "gradients", "σ", box=None, pad_edge=False, header_style="bold")
+    for name, k, square in zip(names, told.gradients, told.each2, strict=True):
+        table.add_row(Text(name), str(k), f"{math.sqrt(square):.4g}")
+    console.print(table)
+    pooled, plain = math.sqrt(told.pooled2), math.sqrt(told.plain2)
+    for line in (
+        f"σ = {told.sigma:.4g} over the workers, {pooled:.4g} over all gradients, {told.largest:.4g} at most",
+        f"G = {told.G:.4g}; {plain:.4g} with the noise of the means",
+        f"one gradient a worker: {told.spread:.4g} from their mean (root mean square), whose square κ multiplies",
+        balance(told),
+    ):
+        console.print(Text(line), soft_wrap=True)
+
+
+def balance(told: Estimate) -> str:
+    """What to do about it, whoever lies."""
+    if not told.G2:
+        return "the noise hides whatever difference there is: more gradients a worker would show it"
+    if told.balance < 1:
+        return "the workers differ more than a gradient is noisy: larger batches gain little"
+    many = math.ceil(told.balance)
+    return f"the mean of {many:,} gradients is as noisy as the workers differ: larger batches gain little beyond that"
