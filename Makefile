@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: help install test lint cover fuzz demo table tables paper picture bench clean
+.PHONY: help install test lint cover fuzz demo table tables paper picture certify bench clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,10 @@ paper: install  ## the paper's tables measured again; days, resumable; DATA=fold
 picture: install  ## the picture of sneak and siege in the README
 	$(RUN)/holdfast picture docs/sneak-siege.svg
 
+certify: install  ## try to break every proved constant: 10,000 rounds and more a rule, all honest sets, searches; half an hour
+	$(RUN)/python benchmarks/certify.py
+	$(RUN)/python benchmarks/report.py
+
 bench: install  ## speed against peers and the limit, as ratios; memory on a file of 4 GB
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-deps byzfl==0.0.11  # the peer
 	$(RUN)/python benchmarks/kernels.py
@@ -60,6 +64,7 @@ bench: install  ## speed against peers and the limit, as ratios; memory on a fil
 	$(RUN)/python benchmarks/search.py
 	$(RUN)/python benchmarks/training.py
 	$(RUN)/python benchmarks/cell.py
+	$(RUN)/python benchmarks/certificates.py $(if $(DATA),--data $(DATA))
 	$(RUN)/python benchmarks/report.py
 
 clean:  ## remove what install, demo and runs made

@@ -55,6 +55,8 @@ def test_every_command_has_help_with_an_example_that_runs(name: str, demo: Path)
     assert example in run(f"holdfast {name} --help", demo)
     if name in ("runs", "report"):
         run("holdfast sweep sweep.toml --sample --only seed=0", demo)
+    if name == "replay":
+        run("holdfast certify 'CWTM(f=2)' --n 5 --criterion kappa --budget 60 --out worst.npz", demo)
     files = sorted(str(p.relative_to(demo)) for p in (demo / "demo").glob("worker-*.npz"))
     assert run(example.replace("demo/worker-*.npz", " ".join(files)), demo)
 

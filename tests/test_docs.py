@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.attacks import ATTACKS, VOTERS
 from holdfast.data import SPLITS
+from holdfast.guarantees.bounds import bounds, everyone
 from holdfast.rules import CATALOGUE
 
 ROOT = Path(__file__).parent.parent
@@ -60,6 +61,17 @@ def test_the_readme_s_figures_come_from_the_results() -> None:
     training = (ROOT / "docs" / "training.md").read_text()
     assert report["trained"](training) == training
     assert report["searches"]() == (ROOT / "docs" / "search.md").read_text()
+    guarantees = (ROOT / "docs" / "guarantees.md").read_text()
+    assert report["promises"](guarantees) == guarantees
+
+
+def test_every_proved_constant_has_its_proof_in_the_document() -> None:
+    headings = set(re.findall(r"^#+ (.*)$", (ROOT / "docs" / "guarantees.md").read_text(), re.M))
+    for n, f in ((35, 7), (35, 0), (35, 1), (9, 2)):
+        for rule in everyone(n, f):
+            for promise in bounds(rule, n, f).values():
+                source = promise.ours.source if promise.ours else ""
+                assert not source or source.startswith("from ") or source in headings, (rule, source)
 
 
 def test_every_rule_and_attack_is_in_the_changelog() -> None:

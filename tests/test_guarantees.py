@@ -455,3 +455,74 @@ def test_what_is_too_large_for_memory_is_streamed() -> None:
 def test_a_choice_that_cannot_be_is_refused() -> None:
     with pytest.raises(BadInput, match="at most 2 of 5 may lie"):
         choose(5, 3)
+
+
+def test_near_half_the_lambda_of_meanwo_is_not_that_of_centerwo() -> None:
+    n, f = 9, 4
+    q, h = n - 2 * f, n - f
+    corners = np.sqrt(0.5) * np.eye(f + 1)  # all at distance 1 from each other; the first is p
+    p, others = corners[0], corners[1:]
+    away = (p - others.mean(axis=0)) / np.linalg.norm(p - others.mean(axis=0))
+    liar = p + sqrt(f / q) * (1 - 1e-6) * away
+    X = np.vstack([[liar] * f, [p] * q, others])
+    found = worst("lambda", MeanwO(f)(X), X, f).value
+    assert isclose(found, f / h * (sqrt(f / q) + sqrt((f + 1) / (2 * f))), rel_tol=1e-4)
+    assert isclose(bounds(MeanwO(f), n)["lambda"].reached, found, rel_tol=1e-4)
+    assert found > (3 * f - 1) / h  # what CenterwO has
+
+
+# On the command line
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    from holdfast.cli import main
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["holdfast", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    told = capsys.readouterr()
+    assert ended.value.code in (None, 0, 2), told.err
+    return told.err if ended.value.code == 2 else told.out
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (("bounds", "Krumm(f=1)"), "did you mean Krum"),
+        (("bounds", "CWTM(f=3)", "--n", "6"), "at most 2 of 6 may lie"),
+        (("bounds", "CWTM(f=1)", "--n", "6", "--f", "2"), "tolerates 1, but f = 2"),
+        (("bounds", "CWM()"), "has no f of its own"),
+        (("bounds", "CWM()", "--f", "2", "--d", "0"), "d = 0 was given"),
+        (("certify", "CWTM(f=2)", "--n", "5", "--d", "0"), "d = 0 was given"),
+        (("certify", "CWTM(f=2)", "--n", "5", "--budget", "0"), "budget = 0 was given"),
+        (("certify", "CWTM(f=2)", "--n", "5", "--out", "nowhere/x.npz"), "name an .npz file"),
+        (("choose", "--n", "4", "--f", "2"), "at most 1 of 4 may lie"),
+        (("replay", "missing.npz"), "holds no saved round"),
+        (("vote", "--n", "4", "--f", "2", "--batch", "3", "--gap", "0.1"), "f"),
+    ],
+)
+def test_bad_words_get_one_sentence(words: tuple[str, ...], wanted: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = said(capsys, *words)
+    assert wanted in told
+    assert told.count("\n") == 1
+
+
+def test_a_saved_search_is_not_gone_on_with_other_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "w.npz")
+    words = ("certify", "CWTM(f=1)", "--n", "4", "--criterion", "kappa", "--out", out, "--budget")
+    assert "0.5" in said(capsys, *words, "60")
+    assert "holds another search" in said(capsys, *words, "90")
+
+
+def test_trainings_are_certified_when_asked() -> None:
+    from holdfast.training import Run, train
+    from tests.test_training import quadratic
+
+    run = Run(rule="MeanwO(f=2)", attack="SignFlip()", workers=6, byzantine=2, rounds=5)
+    plain, asked = train(run, task=quadratic()), train(run, task=quadratic(), certify=True)
+    assert all("kappa" not in line for line in plain.lines)
+    assert all(0 <= line["kappa"] <= 5.83 for line in asked.lines)
+    assert (plain.model == asked.model).all()
+    two = Run(rule="Mean2P(f=2)", attack="SignFlip()", workers=6, byzantine=2, rounds=5)
+    assert all("kappa" in line for line in train(two, task=quadratic(), certify=True).lines)

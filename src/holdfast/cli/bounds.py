@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from holdfast.cli.example import example
-from holdfast.guarantees.bounds import Promise, everyone, least
+from holdfast.guarantees.bounds import Promise, everyone, least, number
 from holdfast.guarantees.bounds import bounds as promised
 from holdfast.guarantees.choose import choose as ranked
 from holdfast.guarantees.criteria import CRITERIA, check
@@ -58,7 +58,7 @@ def _one(promises: dict[str, Promise]) -> Table:
         if promise.ours and promise.ours.fails:
             place += f"; fails with probability {promise.ours.fails:.1g}"
         others = quoted(promise.paper), quoted(promise.literature)
-        table.add_row(CRITERIA[name], number(promise.least), number(promise.reached), proved(promise), *others, place)
+        table.add_row(CRITERIA[name], number(promise.least), number(promise.reached), promise.text, *others, place)
     return table
 
 
@@ -67,20 +67,8 @@ def _all(found: dict[str, dict[str, Promise]], n: int, f: int) -> Table:
     table = Table(*(Column(head, overflow="fold") for head in heads), box=None, pad_edge=False, header_style="bold")
     table.add_row("no rule below", *(number(value) for value in least(n, f).values()))
     for name, promises in found.items():
-        table.add_row(name, *(proved(promise) for promise in promises.values()))
+        table.add_row(name, *(promise.text for promise in promises.values()))
     return table
-
-
-def number(value: float | None) -> str:
-    """Three digits; "unbounded" and "none known" are answers."""
-    return "none known" if value is None else "unbounded" if value == inf else f"{value:.3g}"
-
-
-def proved(promise: Promise) -> str:
-    """Our constant, marked as exact or as a bound."""
-    if promise.ours is None or promise.ours.value == inf:
-        return number(None if promise.ours is None else inf)
-    return f"{'=' if promise.exact else '≤'} {number(promise.ours.value)}"
 
 
 def quoted(bound: Bound | None) -> str:
@@ -129,5 +117,5 @@ def choose(
     table = Table("", *CRITERIA.values(), "cost", box=None, pad_edge=False, header_style="bold")
     for at, one in enumerate(advice, 1):
         console.print(Text(f"{at}. {one.rule!r}", style="bold"), Text(f"   {one.why}"), sep="\n", soft_wrap=True)
-        table.add_row(str(at), *(proved(promise) for promise in one.promises.values()), f"{one.cost:.3g}")
+        table.add_row(str(at), *(promise.text for promise in one.promises.values()), f"{one.cost:.3g}")
     console.print("", table, sep="\n")

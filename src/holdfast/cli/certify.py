@@ -14,19 +14,18 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from holdfast.cli.bounds import number
 from holdfast.cli.example import example
 from holdfast.cli.files import load_all
 from holdfast.errors import BadInput
 from holdfast.guarantees import certify as searching
-from holdfast.guarantees.bounds import bounds, tolerance
+from holdfast.guarantees.bounds import bounds, number, tolerance
 from holdfast.guarantees.certificate import certificate as certified
 from holdfast.guarantees.criteria import CRITERIA, SPREADS
 from holdfast.spec import parse
 from holdfast.structure import majority
 
 
-@example("holdfast certify 'CenterwO(f=2)' --n 5 --d 2 --budget 2000")
+@example("holdfast certify 'CenterwO(f=2)' --n 5 --d 2 --budget 1000 --out worst.npz")
 def certify(
     rule: Annotated[str, typer.Argument(help="As `holdfast rules` lists them.")],
     n: Annotated[int, typer.Option("--n", help="Workers; few, since every set of n - f of them is looked at.")] = 7,

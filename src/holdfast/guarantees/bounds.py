@@ -61,6 +61,18 @@ class Promise:
         """Whether our constant is the smallest that is true."""
         return self.ours is not None and self.reached >= self.ours.value * (1 - 1e-9)
 
+    @property
+    def text(self) -> str:
+        """Our constant, marked as exact or as a bound."""
+        if self.ours is None or self.ours.value == inf:
+            return number(None if self.ours is None else inf)
+        return f"{'=' if self.exact else '≤'} {number(self.ours.value)}"
+
+
+def number(value: float | None) -> str:
+    """Three digits; "unbounded" and "none known" are answers."""
+    return "none known" if value is None else "unbounded" if value == inf else f"{value:.3g}"
+
 
 def bounds(rule: Any, n: int, f: int | None = None, d: int | None = None) -> dict[str, Promise]:
     """All that is known of a rule with n workers of which f lie; `d` sharpens some constants. None: none known.

@@ -41,7 +41,7 @@ def curves(runs: Group | Iterable[Entry], out: Any) -> None:
     high = -(-many // wide)
     broad = max(PANEL[0] * wide, 4.5)
     across = max(1, min(wide, int(broad / (0.6 + LETTER * max(map(len, group.rows))))))  # names side by side
-    figure = _figure(broad, PANEL[1] * high + 0.45 + 0.22 * -(-len(group.rows) // across))
+    figure = blank(broad, PANEL[1] * high + 0.45 + 0.22 * -(-len(group.rows) // across))
     panels = list(figure.subplots(high, wide, sharex=True, sharey=True, squeeze=False).flat)
     lines: dict[str, Any] = {}
     for axes, attack in zip(panels, group.columns, strict=False):
@@ -63,7 +63,7 @@ def curves(runs: Group | Iterable[Entry], out: Any) -> None:
     shown = [rule for rule in group.rows if rule in lines]
     names = [_text(rule) for rule in shown]
     figure.legend([lines[rule] for rule in shown], names, loc="outside lower center", ncols=across, frameon=False)
-    _save(figure, out)
+    save(figure, out)
 
 
 def _one(found: Sequence[Group]) -> Group:
@@ -94,7 +94,7 @@ def heat(grid: Grid, out: Any) -> None:
     if not heads:
         raise BadInput("a heat map was given an empty grid; it shows at least one number.")
     longest, slant = max(map(len, grid.rows)), 30 if max(map(len, heads)) > 9 else 0
-    figure = _figure(1.0 + 0.085 * longest + 0.85 * len(heads), (0.5, 1.1)[slant > 0] + 0.36 * len(grid.rows))
+    figure = blank(1.0 + 0.085 * longest + 0.85 * len(heads), (0.5, 1.1)[slant > 0] + 0.36 * len(grid.rows))
     from matplotlib import colormaps
 
     axes = figure.subplots()
@@ -114,10 +114,11 @@ def heat(grid: Grid, out: Any) -> None:
     axes.set_xticks(places, [_text(head) for head in heads], fontsize=9, **turned)
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     axes.spines[:].set_visible(False)
-    _save(figure, out)
+    save(figure, out)
 
 
-def _figure(wide: float, high: float) -> Figure:
+def blank(wide: float, high: float) -> Figure:
+    """An empty figure of so many inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -130,7 +131,7 @@ def _text(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def _save(figure: Figure, out: Any) -> None:
+def save(figure: Figure, out: Any) -> None:
     """The same file every time; to an open file it is an SVG with its texts as texts."""
     from matplotlib import rc_context
 

@@ -1,7 +1,7 @@
 """1-center and 1-mean clustering with outliers: the rules of the paper (Yi et al., AAAI 2024).
 
 CenterwO and MeanwO are its Algorithm 2, also called Inner; OuterCenter and OuterMean its Algorithm 4.
-The constants are those of a check of its Theorem 2; where they differ from the printed ones, theirs are
+The constants are proved in docs/guarantees.md; where they differ from those of its Theorem 2, theirs are
 larger or, for CenterwO as an agnostic robust aggregator, not true.
 """
 

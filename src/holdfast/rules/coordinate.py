@@ -96,7 +96,7 @@ class MeaMed(CoordinateRule):
 
     f: int
     formula = "mean of each coordinate's n-f values nearest to its median"
-    promise = "none known here"
+    promise = "κ ≤ (1+√(1+κ of the median))² f/(n-2f)"
     time = "n log n · d"
     why = "among the f farthest from the median in every coordinate"
 

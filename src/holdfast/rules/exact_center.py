@@ -39,7 +39,7 @@ class CenterExact(DistanceRule):
     cap: int = 2_000
     precise = True
     formula = "mean of the n-f vectors in the smallest ball"
-    promise = "none known here"
+    promise = "λ ≤ (1+√2) f/(n-f)"
     time = "n² d + search"
     why = "outside the smallest ball of n - f"
 

@@ -45,9 +45,9 @@ class Krum(_Krum):
     .. math:: F(X) = x_j, \quad j \in \arg\min_i \sum_{x \in N(x_i)} \lVert x - x_i \rVert^2
 
     with :math:`N(x_i)` the :math:`n - f - 2` vectors nearest to :math:`x_i` without itself (Blanchard et al.
-    2017; n ≥ 2f + 3). `others="n-f-1"` is ByzFL's form, (f, κ)-robust for κ = (√(2(n-f)) + √f)² / (n-2f) and
-    good from n = 2f + 1; `squared=False` adds up plain distances, as TorchJD does. O(n² d) time. Ties go to
-    the lowest index.
+    2017; n ≥ 2f + 3), (f, κ)-robust for κ = (√(2(n-f)) + √(f+1))² / (n-2f-1). `others="n-f-1"` is ByzFL's form, for
+    κ = (√(2(n-f)) + √f)² / (n-2f) and good from n = 2f + 1; `squared=False` adds up plain distances, as TorchJD does.
+    O(n² d) time. Ties go to the lowest index.
 
     >>> Krum(f=1)(np.array([[0.0], [1.0], [1.5], [2.1], [90.0]]))
     array([1.5])
@@ -57,7 +57,7 @@ class Krum(_Krum):
     others: str = "n-f-2"
     squared: bool = True
     formula = "x_j, j = argmin_i Σ |x - x_i|² over its n-f-2 nearest others"
-    promise = "κ ≤ (√(2(n-f))+√f)²/(n-2f) with others='n-f-1'"
+    promise = "κ ≤ (√(2(n-f))+√(f+1))²/(n-2f-1)"
     time = "n² d"
     why = "its score is not the least"
 
@@ -81,7 +81,7 @@ class MultiKrum(_Krum):
     others: str = "n-f-2"
     squared: bool = True
     formula = "mean of the m vectors of least Krum score"
-    promise = "none known here"
+    promise = "κ by `holdfast bounds`; at most Krum's"
     time = "n² d"
     why = "not among the m least scores"
 

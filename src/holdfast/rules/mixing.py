@@ -14,7 +14,8 @@ class NNM(Mixing):
     .. math:: y_i = \tfrac{1}{n-f} \sum_{x \in K(x_i)} x
 
     with :math:`K(x_i)` the :math:`n - f` vectors nearest to :math:`x_i`, itself included (Allouah et al. 2023).
-    A rule with κ becomes one with 8f/(n-f) · (κ + 1) at most. O(n² d) time. Ties go to the lowest index.
+    A rule with κ becomes one with 5.83 f/(n-2f) · (κ + 1) at most, and 8f/(n-f) · (κ + 1). O(n² d) time. Ties go to
+    the lowest index.
 
     >>> (NNM(f=1) >> Krum(f=1))(np.array([[0.0], [1.0], [2.0], [3.0], [90.0]]))
     array([1.5])
@@ -22,7 +23,7 @@ class NNM(Mixing):
 
     f: int
     formula = "y_i = mean of the n-f nearest to x_i"
-    promise = "κ -> 8f/(n-f) · (κ+1) at most"
+    promise = "κ -> 5.83 f/(n-2f) · (κ+1) at most"
     time = "n² d"
 
     def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:

@@ -27,7 +27,7 @@ class Medoid(DistanceRule):
     """
 
     formula = "x_j, j = argmin_i Σ |x_i - x_k| over all k"
-    promise = "none known here; in the hull of the honest for f < n/2 up to their spread"
+    promise = "κ ≤ (1+2√2(n-f)/(n-2f))²"
     time = "n² d"
     precise = True
     why = "its sum of distances is not the least"

@@ -92,7 +92,7 @@ class DnC(DistanceRule):
     filter: float = 1.0
     precise = True
     formula = "mean without the ⌈c f⌉ farthest along the principal direction"
-    promise = "none: liars in several directions survive"
+    promise = "none (unbounded for f > 1): liars in several directions survive"
     time = "n² d"
     why = "far along the principal direction"
 
