@@ -87,7 +87,7 @@ def bounds(rule: Any, n: int, f: int | None = None, d: int | None = None) -> dic
     h = n - f
     r = max(1, h - 1 if d is None else min(d, h - 1))
     proved = closed(ours(rule, n, f, r), n, f, r)
-    universal, some = least(n, f), reached(rule, n, f)
+    universal, some = least(n, f), reached(rule, n, f, d)
     printed, known = paper(rule, n, f, d), literature(rule, n, f, d)
     return {
         name: Promise(
@@ -138,8 +138,8 @@ def least(n: int, f: int) -> dict[str, float]:
     return {"lambda": f / h, "kappa": f / q, "xi": f / q, "zeta": zeta}
 
 
-def reached(rule: Any, n: int, f: int) -> dict[str, float]:
-    """What some round makes of this rule, where one is known (docs/guarantees.md has the rounds)."""
+def reached(rule: Any, n: int, f: int, d: int | None = None) -> dict[str, float]:
+    """What some round makes of this rule, where one is known (docs/guarantees.md has the rounds; one needs d ≥ f)."""
     h, q = n - f, n - 2 * f
     if f == 0:
         return {}
@@ -150,7 +150,8 @@ def reached(rule: Any, n: int, f: int) -> dict[str, float]:
             zeta = n * (2 * f + 1) ** 2 * (h - 1) / (4 * f * h * (h - 2)) if f > 1 and h > 2 else 2 * n / h
             return {"lambda": (3 * f - 1) / h, "kappa": kappa, "xi": kappa, "zeta": zeta}
         case MeanwO(ties="first", candidates=None):
-            lam = f / h * (sqrt(f / q) + sqrt((f + 1) / (2 * f))) if q <= f else 0.0
+            room = d is None or d >= f  # for f + 1 vectors at equal distances
+            lam = f / h * (sqrt(f / q) + sqrt((f + 1) / (2 * f))) if q <= f and room else 0.0
             return sides | {"lambda": max(lam, 2 * f / h)}
         case MeanExact() | SMEA() | MDA():
             return sides

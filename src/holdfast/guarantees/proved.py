@@ -64,8 +64,8 @@ def ours(rule: Any, n: int, f: int, r: int) -> Bounds:
     match rule:
         case CenterwO(ties="first"):
             return _centerwo(rule, n, f)
-        case MeanwO(ties="first", candidates=None):
-            return _k_set("MeanwO", n, f, r, min(sqrt(2), sqrt(h / q)), 2.0)
+        case MeanwO(ties="first", candidates=None, refine=starts):
+            return _k_set("MeanwO", n, f, r, min(sqrt(2), sqrt(h / q)), 2.0 if starts < 2 else inf)
         case MeanwO(ties="first", candidates=int(m)):
             return {"kappa": Bound((1 + sqrt(3)) ** 2 * f / q, "MeanwO", (1 - h / (2 * n)) ** m)}
         case MeanExact():
@@ -97,8 +97,10 @@ def ours(rule: Any, n: int, f: int, r: int) -> Bounds:
         case SMEA():
             return {"kappa": Bound(4 * f / q, "SMEA"), "xi": Bound(4 * f / q, "SMEA")}
         case Chain(parts=(NNM(f=k), last)) if k == f:
-            inner = ours(last, n, f, r).get("kappa")
-            return {} if inner is None else {"kappa": Bound((1 + sqrt(2)) ** 2 * f / q * (inner.value + 1), "NNM")}
+            inner = ours(last, n, getattr(last, "f", f), r).get("kappa")  # one that expects more liars has a larger one
+            if inner is None:
+                return {}
+            return {"kappa": Bound((1 + sqrt(2)) ** 2 * f / q * (inner.value + 1), "NNM", inner.fails)}
     return _hopeless(rule, f)
 
 
@@ -143,7 +145,10 @@ def _centerwo(rule: CenterwO, n: int, f: int) -> Bounds:
 
 
 def _k_set(name: str, n: int, f: int, r: int, g: float, alpha: float) -> Bounds:
-    """The n - f nearest to a centre of at most alpha times the least cost: MeanwO, its refinements, MeanExact."""
+    """The n - f nearest to a centre of at most alpha times the least cost: MeanwO, MeanExact.
+
+    With alpha = inf only the sum of squares is known, and of no centre that they are nearest to: several refinements.
+    """
     h, q = n - f, n - 2 * f
     near = 2 * f / h * (1 + sqrt(alpha * (h - 1) / (2 * q)))
     apart = g * sqrt(f * (h - 1) / (2 * h * q)) + f / h

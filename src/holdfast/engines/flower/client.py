@@ -1,0 +1,60 @@
+"""The client's side: answering a vote, and momentum that lasts from round to round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from flwr.app import Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from holdfast.engines.flower.replies import Model, model_of, record_of
+
+Loss = Callable[[Any, Context], float]
+MEMORY = "holdfast.momentum"
+
+
+def vote(app: ClientApp) -> Callable[[Loss], Loss]:
+    """Let an app answer votes by a loss function of an ArrayRecord and the context, on a fresh batch of its own.
+
+    A loss that cannot be computed counts as infinite: that candidate is the worse one.
+    """
+
+    def register(loss: Loss) -> Loss:
+        @app.query("vote")
+        def answer(message: Message, context: Context) -> Message:
+            records = message.content.array_records
+            told: dict[str, Any] = {name: _number(loss, records[name], context) for name in ("inner", "outer")}
+            return Message(RecordDict({"vote": MetricRecord(told)}), reply_to=message)
+
+        return loss
+
+    return register
+
+
+def _number(loss: Loss, record: Any, context: Context) -> float:
+    try:
+        value = float(loss(record, context))
+    except (ArithmeticError, ValueError):
+        return math.inf
+    return math.inf if math.isnan(value) else value
+
+
+def momentum(context: Context, update: Mapping[str, np.ndarray], beta: float = 0.9) -> Model:
+    """The worker's momentum, m = beta m + (1 - beta) update, kept in the context from round to round.
+
+    Send it instead of the update: it shrinks the honest spread in which attacks hide. An update that is not finite is
+    given back as it is and does not stay in the memory.
+    """
+    before = context.state.array_records.get(MEMORY)
+    held = {} if before is None else model_of(before)
+    new = {
+        name: np.asarray(beta * held.get(name, 0.0) + (1 - beta) * values, np.float32)
+        for name, values in update.items()
+    }
+    if not all(np.isfinite(values).all() for values in new.values()):
+        return dict(update)
+    context.state[MEMORY] = record_of(new)
+    return new

@@ -1,0 +1,93 @@
+"""Nodes in this process: any Flower app, no Ray, no sockets. For tests and small simulations."""
+
+from __future__ import annotations
+
+import copy
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
+
+
+class LocalGrid(Grid):
+    """A grid whose nodes are calls of a ClientApp, one after the other, each with a context that lasts.
+
+    `nodes` is how many, or a configuration of each; every node finds its number as partition-id, as in simulations of
+    Flower. An exception in a client is an error reply, as over the wire; a client that hangs, hangs.
+    """
+
+    def __init__(
+        self, app: ClientApp, nodes: int | Sequence[Mapping[str, Any]], run_config: Mapping[str, Any] | None = None
+    ) -> None:
+        _identify()
+        each = [{}] * nodes if isinstance(nodes, int) else list(nodes)
+        self.app = app
+        self.contexts = {
+            at + 1: Context(
+                1,
+                at + 1,
+                {"partition-id": at, "num-partitions": len(each), **config},
+                RecordDict(),
+                dict(run_config or {}),
+            )
+            for at, config in enumerate(each)
+        }
+        self.waiting: dict[str, Message] = {}
+        self.sent = 0
+
+    def set_run(self, run: Any) -> None:
+        """There is one run."""
+
+    @property
+    def run(self) -> Any:
+        """There is none to tell of."""
+        raise NotImplementedError("a local grid has no run")
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """A message from the server."""
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """All nodes, always."""
+        return list(self.contexts)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Note messages; their clients are called when the replies are pulled."""
+        names = []
+        for message in messages:
+            self.sent += 1
+            message.metadata.__dict__["_message_id"] = str(self.sent)
+            self.waiting[str(self.sent)] = message
+            names.append(str(self.sent))
+        return names
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Replies to the messages of these names that still wait."""
+        return [self._reply(self.waiting.pop(name)) for name in message_ids if name in self.waiting]
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """Both; the time limit is not looked at, since nobody is waited for."""
+        return self.pull_messages(self.push_messages(messages))
+
+    def _reply(self, message: Message) -> Message:
+        node = int(message.metadata.dst_node_id)
+        content = copy.deepcopy(message.content)  # nobody changes another's
+        own = Message(metadata=message.metadata, content=content)  # type: ignore[call-overload]
+        try:
+            return self.app(own, self.contexts[node])
+        except Exception:
+            return Message(Error(code=0, reason=traceback.format_exc(limit=-1)), reply_to=message)
+
+
+def _identify() -> None:
+    """Messages carry the process's identity, which Flower sets in its own processes only."""
+    from flwr.supercore.task_identity import TaskIdentity
+
+    for name in ("run_id", "node_id", "task_id"):
+        if getattr(TaskIdentity, f"_{name}") is None:
+            setattr(TaskIdentity, name, 1)

@@ -1,0 +1,226 @@
+"""One strategy for every rule."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from holdfast.engines.flower.journal import Journal
+from holdfast.engines.flower.replies import Gathered, Model, gather, model_of, numbers, record_of
+from holdfast.engines.flower.sampling import available, drawn, risk
+from holdfast.errors import BadInput
+from holdfast.guarantees.certificate import certificate
+from holdfast.rules.decision import Decision
+from holdfast.twophase import needs, tolerance
+
+log = logging.getLogger("holdfast")
+Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
+
+
+class RobustStrategy(Strategy):
+    """Rounds in which a rule aggregates what the nodes send, whatever they send.
+
+    A drop-in for FedAvg: `RobustStrategy(MeanwO(f=3))`, then `start(grid, initial_arrays, num_rounds)`. The rule sees
+    the differences to the model that was sent. Replies that are not sound are left out with their reason; so are nodes
+    that stay silent; a round for which too few are left is skipped and keeps the model. `num-examples` is ignored: it
+    is the client's own word. With a `folder`, a line of JSON a round and the state from which a killed server goes on.
+
+    `patience` is how long a round waits for nodes to connect; `start(timeout=)` how long for their replies.
+    """
+
+    def __init__(
+        self,
+        rule: Any,
+        *,
+        fraction_train: float = 1.0,
+        fraction_evaluate: float = 1.0,
+        min_train_nodes: int | None = None,
+        min_evaluate_nodes: int = 2,
+        min_available_nodes: int | None = None,
+        arrayrecord_key: str = "arrays",
+        configrecord_key: str = "config",
+        patience: float = 60.0,
+        folder: Path | str | None = None,
+        certify: bool = True,
+        measure: Callable[[str], bool] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.rule = rule
+        self.fraction_train, self.fraction_evaluate = fraction_train, fraction_evaluate
+        self.min_train_nodes = self._least() if min_train_nodes is None else min_train_nodes
+        self.min_evaluate_nodes = min_evaluate_nodes
+        self.min_available_nodes = self.min_train_nodes if min_available_nodes is None else min_available_nodes
+        self.arrayrecord_key, self.configrecord_key = arrayrecord_key, configrecord_key
+        self.patience, self.certify, self.measure, self.seed = patience, certify, measure, seed
+        self.journal = Journal(folder)
+        self.offset = 0  # rounds that an earlier server has done
+        self.model: Model = {}
+        self.last: Model | None = None
+        self.asked: list[int] = []
+        self.began = 0.0
+        self.grid: Grid | None = None
+
+    def _least(self) -> int:
+        return int(self.rule.least())
+
+    def summary(self) -> None:
+        """Say what the strategy is."""
+        log.info("rule: %r, at least %d nodes a round", self.rule, self._least())
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Evaluate | None = None,
+    ) -> Result:
+        """Flower's own loop; from where an earlier server was killed, if the folder holds its state."""
+        held = self.journal.state()
+        if held is not None:
+            self.offset, model, self.last = held
+            if {n: v.shape for n, v in model.items()} != {n: v.shape for n, v in model_of(initial_arrays).items()}:
+                where = self.journal.folder
+                raise BadInput(f"{where} holds the state of another model than initial_arrays; name another folder.")
+            initial_arrays = record_of(model)
+            log.info("going on after round %d", self.offset)
+        left, before = max(0, num_rounds - self.offset), self.offset
+        told = evaluate_fn and (lambda at, arrays: evaluate_fn(at + before, arrays))
+        result = super().start(grid, initial_arrays, left, timeout, train_config, evaluate_config, told)
+        if not len(result.arrays):  # every round was skipped, or none was left
+            result.arrays = initial_arrays
+        for name in ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp"):
+            setattr(result, name, {at + before: record for at, record in getattr(result, name).items()})
+        return result
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Draw nodes, and send them the model; nobody, if too few are there."""
+        turn = server_round + self.offset
+        self.model, self.began, self.grid = model_of(arrays), time.monotonic(), grid
+        nodes = available(grid, self.min_available_nodes, self.patience)
+        self.asked = drawn(nodes, self.fraction_train, self.min_train_nodes, self.seed, turn)
+        if len(self.asked) < self._least():
+            self.asked = []
+            return []
+        f, k = self._f(), len(self.asked)
+        if server_round == 1 and k < len(nodes):
+            half = risk(len(nodes), min(f, len(nodes)), k)
+            log.warning("%d of %d nodes a round: half of them lie with probability %.2g", k, len(nodes), half)
+        config["server-round"] = turn
+        return self._messages(
+            RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config}), MessageType.TRAIN
+        )
+
+    def _f(self) -> int:
+        return tolerance(self.rule)
+
+    def _messages(self, content: RecordDict, kind: str, nodes: list[int] | None = None) -> list[Message]:
+        return [Message(content=content, dst_node_id=node, message_type=kind) for node in nodes or self.asked]
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Sort the replies, let the rule decide, commit the model; or skip the round and say why."""
+        turn = server_round + self.offset
+        came = gather(replies, self.asked, self.model)
+        line: dict[str, Any] = {"round": turn, "asked": len(self.asked), "seconds": {}, "bytes": {"train": came.bytes}}
+        line["seconds"]["train"] = round(time.monotonic() - self.began, 3)
+        line["refused"] = {str(node): why for node, why in came.refused.items()}
+        line["silent"] = [str(node) for node in came.silent]
+        try:
+            decision, told = self._decide(turn, came)
+        except BadInput as refusal:
+            line["skipped"] = str(refusal) if self.asked else "too few nodes were connected"
+            log.warning("round %d is skipped: %s", turn, line["skipped"])
+            self._done(turn, line)
+            return None, MetricRecord({"skipped": 1.0})
+        line |= told | self._named(came, decision)
+        self.last = dict(zip(self.model, decision.value.values(), strict=True))
+        moved = {name: np.asarray(values + self.last[name], values.dtype) for name, values in self.model.items()}
+        if not all(np.isfinite(values).all() for values in moved.values()):
+            line["skipped"] = "the step leaves the range of floats"
+            self._done(turn, line)
+            return None, MetricRecord({"skipped": 1.0})
+        self.model = moved
+        self._done(turn, line)
+        return record_of(moved), MetricRecord(self._figures(line, came))
+
+    def _decide(self, turn: int, came: Gathered) -> tuple[Decision, dict[str, Any]]:
+        words = needs(self.rule, np.random.default_rng((self.seed, turn, 1)), self.last)
+        decision = self.rule.decide(came.updates, measure=self.measure, **words)
+        return decision, self._certified(decision, came)
+
+    def _certified(self, decision: Decision, came: Gathered) -> dict[str, Any]:
+        """κ of the round, where it costs nothing or was asked for."""
+        if not self.certify or not self._f():
+            return {}
+        try:
+            kappa = certificate(decision, came.updates, measure=self.measure).kappa
+        except BadInput:
+            return {}
+        return {"kappa": kappa} if math.isfinite(kappa) else {}
+
+    def _named(self, came: Gathered, decision: Decision) -> dict[str, Any]:
+        """Who was kept, left out or dropped, by the nodes' numbers."""
+        return {
+            "kept": [str(came.nodes[i]) for i in decision.kept],
+            "left_out": {str(came.nodes[i]): decision.rule.why for i in decision.left_out},
+            "dropped": {str(came.nodes[i]): why for i, why in decision.dropped.items()},
+        }
+
+    def _figures(self, line: dict[str, Any], came: Gathered) -> dict[str, Any]:
+        """The round in numbers, and the middle one of each of the kept clients' own metrics."""
+        out = {f"client-{name}": value for name, value in middles(came.metrics).items()}
+        out |= {name.replace("_", "-"): float(len(line[name])) for name in ("kept", "left_out", "refused", "silent")}
+        return out | ({"kappa": float(line["kappa"])} if "kappa" in line else {})
+
+    def _done(self, turn: int, line: dict[str, Any]) -> None:
+        self.journal.add(line)
+        self.journal.save(turn, self.model, self.last)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Send the model to a sample for evaluation."""
+        if self.fraction_evaluate == 0:
+            return []
+        turn = server_round + self.offset
+        nodes = available(grid, self.min_evaluate_nodes, self.patience)
+        self.asked = drawn(nodes, self.fraction_evaluate, self.min_evaluate_nodes, self.seed + 1, turn)
+        config["server-round"] = turn
+        content = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
+        return self._messages(content, MessageType.EVALUATE) if self.asked else []
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """The middle value of each metric: f < n/2 liars cannot move it beyond the honest ones."""
+        seen: dict[int, dict[str, float]] = {}
+        for reply in replies:
+            node = int(reply.metadata.src_node_id)
+            if node in self.asked and not reply.has_error():
+                seen.setdefault(node, numbers(reply))
+        found = middles(list(seen.values()))
+        return MetricRecord(found) if found else None
+
+
+def middles(metrics: list[dict[str, float]]) -> dict[str, Any]:
+    """The lower median of each metric that more than half report.
+
+    >>> middles([{"loss": 0.5, "x": 1.0}, {"loss": 0.7}, {"loss": 1e30}])
+    {'loss': 0.7}
+    """
+    names = dict.fromkeys(name for one in metrics for name in one)
+    found = {name: sorted(one[name] for one in metrics if name in one) for name in names}
+    return {name: values[(len(values) - 1) // 2] for name, values in found.items() if len(values) > len(metrics) / 2}

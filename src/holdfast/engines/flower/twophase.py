@@ -1,0 +1,104 @@
+"""Two-phase rounds over the wire: propose two candidates, let the nodes vote, commit the winner."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from holdfast.engines.flower.replies import Gathered, record_of
+from holdfast.engines.flower.strategy import RobustStrategy
+from holdfast.errors import BadInput
+from holdfast.rules.decision import Decision
+from holdfast.twophase import Ballot, TwoPhase
+
+VOTE = "query.vote"
+CANDIDATES = ("inner", "outer")
+
+
+class TwoPhaseStrategy(RobustStrategy):
+    """RobustStrategy with a vote: `TwoPhaseStrategy(MeanwO(f=3), OuterMean(f=3))`, or of a rule such as `Mean2P(f=3)`.
+
+    The server proposes two models and asks the nodes whose updates it could use; clients answer `query.vote` with their
+    loss on both (`vote` of this package does it for them). Nodes that were silent or refused in the first phase are not
+    asked; a missing, double or malformed vote changes nothing beyond that node's own. Without enough votes Inner wins,
+    which has a guarantee.
+    """
+
+    def __init__(
+        self, inner: Any, outer: Any = None, election: Any = None, *, vote_timeout: float = 600.0, **words: Any
+    ) -> None:
+        if isinstance(inner, TwoPhase):
+            rule = inner
+        elif outer is None:
+            raise BadInput(
+                f"TwoPhaseStrategy was given {inner!r} alone; give Inner and Outer, or a rule such as Mean2P(f=3)."
+            )
+        else:
+            rule = TwoPhase(inner, outer, election or Ballot())
+        self.vote_timeout = vote_timeout
+        super().__init__(rule, **words)
+
+    def _least(self) -> int:
+        return max(int(self.rule.inner.least()), int(self.rule.outer.least()))
+
+    def _decide(self, turn: int, came: Gathered) -> tuple[Decision, dict[str, Any]]:
+        rng = np.random.default_rng((self.seed, turn, 1))
+        both = self.rule.propose(came.updates, rng=rng, start=self.last, measure=self.measure)
+        models = [
+            {name: np.asarray(self.model[name] + step, self.model[name].dtype) for name, step in one.value.items()}
+            for one in (both.inner, both.outer)
+        ]
+        began = time.monotonic()
+        voters = [came.nodes[i] for i in range(len(came.nodes)) if i not in both.inner.dropped]
+        content = RecordDict({name: record_of(model) for name, model in zip(CANDIDATES, models, strict=True)})
+        content[self.configrecord_key] = ConfigRecord({"server-round": turn})
+        assert self.grid is not None
+        replies = self.grid.send_and_receive(self._messages(content, VOTE, voters), timeout=self.vote_timeout)
+        votes, bad = _votes(replies, voters)
+        reports = [(came.nodes.index(node), losses) for node, losses in votes.items()]
+        winner = self.rule.elect(both, reports)
+        decision: Decision = getattr(both, winner.name)
+        told = {"winner": winner.name, "lead": _plain(winner.lead), "votes": len(votes), "bad_votes": bad}
+        told["no_vote"] = [str(node) for node in voters if node not in votes and str(node) not in bad]
+        if winner.why:
+            told["why"] = winner.why
+        told["vote_seconds"] = round(time.monotonic() - began, 3)
+        return decision, told | self._certified(decision, came)
+
+
+def _votes(replies: Iterable[Message], voters: list[int]) -> tuple[dict[int, tuple[float, float]], dict[str, str]]:
+    """The first vote of each voter, and what was wrong with others'."""
+    found: dict[int, tuple[float, float]] = {}
+    bad: dict[str, str] = {}
+    for reply in replies:
+        node = int(reply.metadata.src_node_id)
+        if node not in voters or node in found or str(node) in bad:
+            continue
+        if reply.has_error():
+            bad[str(node)] = f"failed: {' '.join(str(reply.error.reason or reply.error.code).split())[-200:]}"
+            continue
+        losses = _losses(reply)
+        if losses is None:
+            bad[str(node)] = "sent no pair of losses"
+        else:
+            found[node] = losses
+    return found, bad
+
+
+def _losses(reply: Message) -> tuple[float, float] | None:
+    """Inner's and Outer's loss; one that is not finite is the worst there is."""
+    told: dict[str, float] = {}
+    for record in reply.content.metric_records.values() if reply.has_content() else ():
+        for name in CANDIDATES:
+            value = record.get(name)
+            if isinstance(value, (int, float)):
+                told[name] = float(value)
+    return (told["inner"], told["outer"]) if len(told) == 2 else None
+
+
+def _plain(number: float | None) -> float | None:
+    return float(number) if number is not None and np.isfinite(number) else None

@@ -1,0 +1,21 @@
+"""Which Flower this was seen to work with."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+FROM, BELOW = (1, 41), (1, 43)
+
+
+def check() -> None:
+    """Refuse to be imported without Flower, or with one whose messages may differ."""
+    try:
+        found = version("flwr")
+    except PackageNotFoundError:
+        raise ImportError("holdfast.engines.flower needs Flower; pip install 'holdfast[flower]'.") from None
+    number = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
+    if not FROM <= number < BELOW:
+        want = f">={FROM[0]}.{FROM[1]},<{BELOW[0]}.{BELOW[1]}"
+        raise ImportError(
+            f"holdfast.engines.flower was tried with other versions than {found}; pip install 'flwr{want}'."
+        )

@@ -1,0 +1,455 @@
+"""Flower through nodes in this process: every rule, both strategies, and clients that do whatever they like."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAdam, FedAvg, FedProx
+
+from holdfast import CWTM, Average, BadInput, CenteredClipping, Krum, Mean2P, MeanwO, OuterMean, parse
+from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, momentum, vote, wrap
+from holdfast.engines.flower.journal import read
+from holdfast.engines.flower.replies import model_of, record_of
+from holdfast.engines.flower.sampling import available, drawn, risk
+
+TARGETS = (np.random.default_rng(0).normal(size=(9, 6)) * 0.1 + 1).astype(np.float32)
+Lie = Callable[[Message, Context, dict[str, np.ndarray]], Message]
+
+
+def first() -> ArrayRecord:
+    return record_of({"w": np.zeros(6, np.float32), "steps": np.array(0)})
+
+
+def reply(message: Message, arrays: ArrayRecord, **metrics: Any) -> Message:
+    told = MetricRecord({"num-examples": 1, "loss": 0.5} | metrics)
+    return Message(RecordDict({"arrays": arrays, "metrics": told}), reply_to=message)
+
+
+def honest(message: Message, context: Context) -> Message:
+    """A step of gradient descent on |w - target|²/2."""
+    model = model_of(message.content["arrays"])  # type: ignore[arg-type]
+    target = TARGETS[int(context.node_config["partition-id"])]
+    moved = {"w": model["w"] + np.float32(0.5) * (target - model["w"]), "steps": model["steps"] + 1}
+    return reply(message, record_of(moved))
+
+
+def app(lie: Lie | None = None, liars: int = 2, votes: bool = True, lying_vote: Any = None) -> ClientApp:
+    """Nine clients, the last of which lie."""
+    made = ClientApp()
+
+    @made.train()
+    def train(message: Message, context: Context) -> Message:
+        if lie is not None and int(context.node_config["partition-id"]) >= 9 - liars:
+            return lie(message, context, model_of(message.content["arrays"]))  # type: ignore[arg-type]
+        return honest(message, context)
+
+    @made.evaluate()
+    def evaluate(message: Message, context: Context) -> Message:
+        told = MetricRecord(
+            {"num-examples": 1, "accuracy": 1e30 if int(context.node_config["partition-id"]) > 6 else 0.5}
+        )
+        return Message(RecordDict({"metrics": told}), reply_to=message)
+
+    if votes and lying_vote is None:
+
+        @vote(made)
+        def loss(record: Any, context: Context) -> float:
+            w = model_of(record)["w"]
+            return float(np.square(w - TARGETS[int(context.node_config["partition-id"])]).sum())
+
+    if lying_vote is not None:
+        made.query("vote")(lying_vote)
+    return made
+
+
+def run(strategy: RobustStrategy, client: ClientApp, rounds: int = 8, **words: Any) -> np.ndarray:
+    result = strategy.start(LocalGrid(client, 9), first(), num_rounds=rounds, **words)
+    return model_of(result.arrays)["w"]
+
+
+CENTRE = TARGETS[:7].mean(axis=0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Average()", "CenterwO(f=2)", "MeanwO(f=2)", "MeanExact(f=2)", "CenterExact(f=2)",
+        "NearestTo(CWTM(f=2))", "StreamCenterwO(f=2)", "CWM()", "CWTM(f=2)", "MeaMed(f=2)",
+        "GeometricMedian()", "Medoid()", "Krum(f=2)", "MultiKrum(f=2)", "Bulyan(f=1)",
+        "MDA(f=2)", "SMEA(f=2)", "CAF(f=2)", "DnC(f=2)", "CGE(f=2)",
+        "MoNNA(f=2, pivot=0)", "CenteredClipping(tau=1.0)", "NormBoundedMean(tau=1.0)",
+        "NNM(f=2) >> CWTM(f=2)", "Bucketing(s=2) >> CWM()",
+    ],
+)  # fmt: skip
+def test_every_rule_is_a_strategy(name: str) -> None:
+    assert np.abs(run(RobustStrategy(parse(name)), app()) - TARGETS.mean(axis=0)).max() < 0.4
+
+
+def test_the_plain_mean_is_fedavg() -> None:
+    ours = run(RobustStrategy(Average()), app(), rounds=3)
+    theirs = FedAvg().start(LocalGrid(app(), 9), first(), num_rounds=3)
+    np.testing.assert_allclose(ours, model_of(theirs.arrays)["w"], rtol=1e-5)
+
+
+def _nan(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
+    return reply(message, record_of(model | {"w": np.full(6, np.nan, np.float32)}))
+
+
+def _huge(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
+    return reply(message, record_of(model | {"w": np.full(6, 3e38, np.float32)}), **{"num-examples": 1e30})
+
+
+def _shape(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
+    return reply(message, record_of(model | {"w": np.zeros(5, np.float32)}))
+
+
+def _names(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
+    return reply(message, record_of({"v": model["w"], "steps": model["steps"]}))
+
+
+def _dtype(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
+    return reply(message, record_of(model | {"steps": np.array(0.5)}))
+
+
+def _text(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
+    return reply(message, record_of(model | {"w": np.array(list("abcdef"))}))
+
+
+def _garbage(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
+    bad = Array(dtype="float32", shape=(6,), stype="numpy.ndarray", data=b"\x93NUMPY garbage")
+    return reply(message, ArrayRecord({"w": bad, "steps": Array(model["steps"])}))
+
+
+def _declared(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
+    """Says six numbers and sends a million."""
+    real = Array(np.zeros(1_000_000, np.float32))
+    bad = Array(dtype="float32", shape=(6,), stype="numpy.ndarray", data=real.data)
+    return reply(message, ArrayRecord({"w": bad, "steps": Array(model["steps"])}))
+
+
+def _smuggled(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
+    """Says six numbers and sends five."""
+    bad = Array(dtype="float32", shape=(6,), stype="numpy.ndarray", data=Array(np.zeros(5, np.float32)).data)
+    return reply(message, ArrayRecord({"w": bad, "steps": Array(model["steps"])}))
+
+
+def _torch(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
+    bad = Array(dtype="float32", shape=(6,), stype="torch.tensor", data=b"")
+    return reply(message, ArrayRecord({"w": bad, "steps": Array(model["steps"])}))
+
+
+def _empty(message: Message, *_: Any) -> Message:
+    return Message(RecordDict(), reply_to=message)
+
+
+def _two(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
+    return Message(RecordDict({"a": record_of(model), "b": record_of(model)}), reply_to=message)
+
+
+def _raises(*_: Any) -> Message:
+    raise RuntimeError("boom")
+
+
+def _far(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
+    return reply(message, record_of(model | {"w": model["w"] - 50}))
+
+
+LIES: dict[str, tuple[Lie, str]] = {
+    "nan": (_nan, "not finite"),
+    "huge": (_huge, ""),
+    "shape": (_shape, "of shape (5,)"),
+    "names": (_names, "other arrays"),
+    "dtype": (_dtype, "of type float64"),
+    "text": (_text, "of type <U1"),
+    "garbage": (_garbage, "cannot be read"),
+    "declared": (_declared, "bytes for w"),
+    "smuggled": (_smuggled, "of shape (5,)"),
+    "torch": (_torch, "cannot be read"),
+    "empty": (_empty, "0 array records"),
+    "two": (_two, "2 array records"),
+    "raises": (_raises, "boom"),
+    "far": (_far, ""),
+}
+
+
+@pytest.mark.parametrize("kind", LIES)
+@pytest.mark.parametrize("two", [False, True])
+def test_no_client_stops_a_run(kind: str, two: bool, tmp_path: Path) -> None:
+    lie, why = LIES[kind]
+    strategy = TwoPhaseStrategy(Mean2P(2), folder=tmp_path) if two else RobustStrategy(MeanwO(2), folder=tmp_path)
+    found = run(strategy, app(lie))
+    assert np.abs(found - CENTRE).max() < 0.3
+    lines = read(tmp_path / "rounds.jsonl")
+    assert len(lines) == 8
+    for line in lines:
+        assert "skipped" not in line
+        if why:
+            assert set(line["refused"]) == {"8", "9"}
+            assert all(why in told for told in line["refused"].values())
+        else:
+            assert {"8", "9"} <= set(line["left_out"])
+
+
+def test_num_examples_is_not_believed() -> None:
+    def greedy(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
+        return reply(message, record_of(model | {"w": model["w"] - 50}), **{"num-examples": 1e30})
+
+    assert np.abs(run(RobustStrategy(MeanwO(2)), app(greedy)) - CENTRE).max() < 0.3
+
+
+@pytest.mark.parametrize("kind", ["raises", "empty", "text", "list", "nan"])
+def test_bad_votes_change_nothing_beyond_their_own(kind: str, tmp_path: Path) -> None:
+    def ballot(message: Message, context: Context) -> Message:
+        node = int(context.node_config["partition-id"])
+        told: Any = {"inner": 1.0, "outer": 2.0}
+        if node >= 7:
+            if kind == "raises":
+                raise RuntimeError("boom")
+            if kind == "empty":
+                return Message(RecordDict(), reply_to=message)
+            if kind == "list":
+                told = {"inner": [1.0], "outer": 2.0}
+            if kind == "nan":
+                told = {"inner": float("nan"), "outer": float("nan")}
+            if kind == "text":
+                return Message(RecordDict({"vote": ConfigRecord({"inner": "a", "outer": "b"})}), reply_to=message)
+        return Message(RecordDict({"vote": MetricRecord(told)}), reply_to=message)
+
+    run(TwoPhaseStrategy(MeanwO(2), OuterMean(2), folder=tmp_path), app(lying_vote=ballot), rounds=2)
+    for line in read(tmp_path / "rounds.jsonl"):
+        assert line["winner"] == "inner"
+        assert line["votes"] == (9 if kind == "nan" else 7)
+        assert set(line["bad_votes"]) == (set() if kind == "nan" else {"8", "9"})
+
+
+class Doubled(LocalGrid):
+    """A grid on which the last node answers twice, and one that was not asked answers too."""
+
+    def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> list[Message]:
+        replies = list(super().send_and_receive(messages, timeout=timeout))
+        if not replies:
+            return replies
+        stranger = Message(content=RecordDict(), dst_node_id=77, message_type="train")
+        return [*replies, replies[-1], Message(replies[-1].content, reply_to=stranger)]
+
+
+def test_double_replies_and_strangers_count_once_and_not_at_all(tmp_path: Path) -> None:
+    strategy = TwoPhaseStrategy(Mean2P(2), folder=tmp_path)
+    strategy.start(Doubled(app(_far), 9), first(), num_rounds=2)
+    for line in read(tmp_path / "rounds.jsonl"):
+        assert len(line["kept"]) + len(line["left_out"]) == 9
+        assert line["refused"] == {"77": "was not asked"}
+        assert line["votes"] == 9
+
+
+class Silent(LocalGrid):
+    """Some nodes never answer."""
+
+    quiet: tuple[int, ...] = (3, 4)
+
+    def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> list[Message]:
+        asked = [message for message in messages if message.metadata.dst_node_id not in self.quiet]
+        return list(super().send_and_receive(asked, timeout=timeout))
+
+
+def test_silent_nodes_are_named_and_not_asked_to_vote(tmp_path: Path) -> None:
+    strategy = TwoPhaseStrategy(Mean2P(2), folder=tmp_path)
+    result = strategy.start(Silent(app(), 9), first(), num_rounds=3)
+    assert np.isfinite(model_of(result.arrays)["w"]).all()
+    for line in read(tmp_path / "rounds.jsonl"):
+        assert line["silent"] == ["3", "4"]
+        assert line["votes"] == 7
+        assert line["no_vote"] == []
+
+
+def test_a_round_with_too_few_is_skipped_and_keeps_the_model(tmp_path: Path) -> None:
+    grid = Silent(app(), 9)
+    grid.quiet = tuple(range(1, 8))
+    result = RobustStrategy(MeanwO(2), folder=tmp_path).start(grid, first(), num_rounds=2)
+    assert (model_of(result.arrays)["w"] == 0).all()
+    assert all("was given n = 2" in line["skipped"] for line in read(tmp_path / "rounds.jsonl"))
+
+
+def test_too_few_nodes_are_not_waited_for_for_ever(tmp_path: Path) -> None:
+    strategy = RobustStrategy(MeanwO(2), patience=0.05, folder=tmp_path)
+    result = strategy.start(LocalGrid(app(), 4), first(), num_rounds=2)
+    assert (model_of(result.arrays)["w"] == 0).all()
+    assert [line["skipped"] for line in read(tmp_path / "rounds.jsonl")] == ["too few nodes were connected"] * 2
+
+
+def test_a_killed_server_goes_on_where_it_was(tmp_path: Path) -> None:
+    seen: list[int] = []
+    whole = run(RobustStrategy(MeanwO(2), folder=tmp_path / "whole"), app(_far), rounds=6)
+
+    def stop(at: int, _: ArrayRecord) -> None:
+        seen.append(at)
+        if at == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(RobustStrategy(MeanwO(2), folder=tmp_path / "cut"), app(_far), rounds=6, evaluate_fn=stop)
+    later: list[int] = []
+    with (tmp_path / "cut" / "rounds.jsonl").open("a") as out:
+        out.write('{"round": 4, "half')
+    again = run(
+        RobustStrategy(MeanwO(2), folder=tmp_path / "cut"), app(_far), 6, evaluate_fn=lambda at, _: later.append(at)
+    )
+    assert (again == whole).all()
+    assert seen == [0, 1, 2, 3]
+    assert later == [3, 4, 5, 6]
+    rounds = [line["round"] for line in read(tmp_path / "cut" / "rounds.jsonl")]
+    assert rounds == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
+    run(RobustStrategy(MeanwO(2), folder=tmp_path), app(), rounds=1)
+    with pytest.raises(BadInput, match="another model"):
+        RobustStrategy(MeanwO(2), folder=tmp_path).start(LocalGrid(app(), 9), record_of({"w": np.zeros(3)}))
+    (tmp_path / "state.npz").write_bytes(b"no")
+    with pytest.raises(BadInput, match="remove it to begin anew"):
+        run(RobustStrategy(MeanwO(2), folder=tmp_path), app(), rounds=1)
+
+
+def test_evaluation_takes_the_middle_that_liars_cannot_move() -> None:
+    result = RobustStrategy(MeanwO(2)).start(LocalGrid(app(), 9), first(), num_rounds=1)
+    assert result.evaluate_metrics_clientapp[1]["accuracy"] == 0.5
+    assert result.train_metrics_clientapp[1]["kept"] == 7.0
+    assert 0 <= float(result.train_metrics_clientapp[1]["kappa"]) < 4  # type: ignore[arg-type]
+
+
+def test_counters_take_the_middle_of_the_kept() -> None:
+    result = RobustStrategy(MeanwO(2)).start(LocalGrid(app(), 9), first(), num_rounds=3)
+    assert model_of(result.arrays)["steps"] == 3
+
+
+def test_partial_participation_is_drawn_by_the_seed(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        strategy = RobustStrategy(CWTM(1), fraction_train=0.5, min_train_nodes=5, folder=tmp_path / name, seed=3)
+        run(strategy, app(), rounds=4)
+    one, two = (read(tmp_path / name / "rounds.jsonl") for name in ("one", "two"))
+    assert [line["kept"] for line in one] == [line["kept"] for line in two]
+    assert len({tuple(line["kept"]) for line in one}) > 1
+    assert all(line["asked"] == 5 for line in one)
+    assert "half of them lie with probability" in caplog.text
+
+
+def test_the_risk_of_a_lying_half() -> None:
+    assert [round(risk(35, 14, k), 2) for k in (5, 11, 21, 31)] == [0.31, 0.21, 0.07, 0.0]
+    assert drawn([5, 6, 7], 0.1, 2, 0, 1) == drawn([5, 6, 7], 0.1, 2, 0, 1)
+    assert drawn([], 1.0, 2, 0, 1) == []
+
+
+def test_nodes_that_come_late_are_waited_for() -> None:
+    class Late(LocalGrid):
+        asked = 0
+
+        def get_node_ids(self) -> list[int]:
+            self.asked += 1
+            return list(range(1, 1 + min(9, 3 * self.asked)))
+
+    grid: Grid = Late(app(), 9)
+    assert len(available(grid, 5, 5.0)) == 6
+
+
+@pytest.mark.parametrize("own", [FedAdam(eta=0.3), FedProx(proximal_mu=0.1), FedAvg()])
+def test_strategies_of_flower_keep_their_optimiser_behind_a_rule(own: Any) -> None:
+    start = record_of({"w": np.zeros(6, np.float32)})
+    client = ClientApp()
+
+    @client.train()
+    def train(message: Message, context: Context) -> Message:
+        model = model_of(message.content["arrays"])  # type: ignore[arg-type]
+        if isinstance(own, FedProx):
+            assert message.content["config"]["proximal-mu"] == 0.1
+        node = int(context.node_config["partition-id"])
+        moved = model["w"] - 50 if node > 6 else model["w"] + np.float32(0.5) * (TARGETS[node] - model["w"])
+        return reply(message, record_of({"w": moved.astype(np.float32)}))
+
+    result = wrap(own, MeanwO(2), fraction_evaluate=0.0).start(LocalGrid(client, 9), start, num_rounds=12)
+    assert np.abs(model_of(result.arrays)["w"] - CENTRE).max() < 0.8
+
+
+def test_worker_momentum_lives_in_the_context() -> None:
+    context = Context(1, 1, {}, RecordDict(), {})
+    ones = {"w": np.ones(3, np.float32)}
+    assert momentum(context, ones, 0.5)["w"].tolist() == [0.5] * 3
+    assert momentum(context, ones, 0.5)["w"].tolist() == [0.75] * 3
+    assert np.isnan(momentum(context, {"w": np.full(3, np.nan, np.float32)}, 0.5)["w"]).all()
+    assert momentum(context, ones, 0.5)["w"].tolist() == [0.875] * 3
+
+
+def test_clipping_starts_from_the_last_aggregate() -> None:
+    strategy = RobustStrategy(CenteredClipping(tau=0.5))
+    run(strategy, app(), rounds=2)
+    assert strategy.last is not None
+
+
+def test_model_weights_with_a_large_offset_hide_nobody() -> None:
+    """Float32 distances of weights choose liars (D04 of the peers); differences to the model do not."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=200_000).astype(np.float32)
+    updates = (1e-5 * rng.normal(size=(10, base.size))).astype(np.float32)
+    updates[8:] *= 3
+    client = ClientApp()
+
+    @client.train()
+    def train(message: Message, context: Context) -> Message:
+        model = model_of(message.content["arrays"])  # type: ignore[arg-type]
+        return reply(message, record_of({"w": model["w"] + updates[int(context.node_config["partition-id"])]}))
+
+    for rule in (Krum(2), MeanwO(2)):
+        strategy = RobustStrategy(rule, fraction_evaluate=0.0)
+        grid = LocalGrid(client, 10)
+        list(strategy.configure_train(1, record_of({"w": base}), ConfigRecord(), grid))
+        messages = strategy._messages(RecordDict({"arrays": record_of({"w": base})}), "train")
+        _, told = strategy.aggregate_train(1, grid.send_and_receive(messages))
+        assert told is not None
+        assert told["left-out"] == (9.0 if rule == Krum(2) else 2.0)
+
+
+def test_a_lone_inner_is_refused() -> None:
+    with pytest.raises(BadInput, match="give Inner and Outer"):
+        TwoPhaseStrategy(MeanwO(2))
+
+
+@pytest.mark.parametrize(
+    ("version", "said"), [(None, "pip install 'holdfast\\[flower\\]'"), ("1.20.0", ">=1.41,<1.43")]
+)
+def test_without_a_fitting_flower_one_sentence_says_what_to_install(
+    version: str | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from importlib.metadata import PackageNotFoundError
+
+    from holdfast.engines.flower import version as module
+
+    def told(_: str) -> str:
+        if version is None:
+            raise PackageNotFoundError
+        return version
+
+    monkeypatch.setattr(module, "version", told)
+    with pytest.raises(ImportError, match=said):
+        module.check()
+
+
+def test_the_core_does_not_bring_flower_along() -> None:
+    code = "import sys, holdfast; assert not any(name.startswith('flwr') for name in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_lines_are_plain_json(tmp_path: Path) -> None:
+    run(TwoPhaseStrategy(Mean2P(2), folder=tmp_path), app(_nan), rounds=1)
+    (line,) = (json.loads(text) for text in (tmp_path / "rounds.jsonl").read_text().splitlines())
+    assert {"round", "asked", "kept", "left_out", "refused", "silent", "winner", "votes", "seconds", "bytes"} <= set(
+        line
+    )
