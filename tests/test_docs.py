@@ -27,8 +27,9 @@ def blocks(path: Path, language: str) -> list[str]:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_python_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {"np": np}  # a later block may go on where an earlier one stopped
     for code in blocks(path, "python"):
-        exec(compile(code, path.name, "exec"), {"np": np})
+        exec(compile(code, path.name, "exec"), names)
 
 
 def test_contributing_shows_a_whole_rule() -> None:

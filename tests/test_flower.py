@@ -18,9 +18,9 @@ from flwr.serverapp.strategy import FedAdam, FedAvg, FedProx
 
 from holdfast import CWTM, Average, BadInput, CenteredClipping, Krum, Mean2P, MeanwO, OuterMean, parse
 from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, momentum, vote, wrap
-from holdfast.engines.flower.journal import read
 from holdfast.engines.flower.replies import model_of, record_of
 from holdfast.engines.flower.sampling import available, drawn, risk
+from holdfast.report.nodes import nodes, read, summary, write
 
 TARGETS = (np.random.default_rng(0).normal(size=(9, 6)) * 0.1 + 1).astype(np.float32)
 Lie = Callable[[Message, Context, dict[str, np.ndarray]], Message]
@@ -453,3 +453,30 @@ def test_lines_are_plain_json(tmp_path: Path) -> None:
     assert {"round", "asked", "kept", "left_out", "refused", "silent", "winner", "votes", "seconds", "bytes"} <= set(
         line
     )
+
+
+def test_the_report_names_the_worst_nodes_first(tmp_path: Path) -> None:
+    def moody(message: Message, context: Context, model: dict[str, np.ndarray]) -> Message:
+        if int(context.node_config["partition-id"]) == 8:
+            raise RuntimeError("<b>boom</b>")
+        return _far(message, context, model)
+
+    run(TwoPhaseStrategy(Mean2P(2), folder=tmp_path), app(moody), rounds=5)
+    lines = read(tmp_path)
+    found = nodes(lines)
+    assert found[0].name == "9"
+    assert "8" in [node.name for node in found[1:3]]  # and an honest one, of eight with f = 2
+    assert [node.letters for node in found[:3]] == ["xxxxx", "-----", "-----"]
+    assert "boom" in found[0].why
+    assert summary(lines).startswith("5 rounds, 0 skipped; elections won")
+    write(lines, tmp_path / "nodes.html")
+    page = (tmp_path / "nodes.html").read_text()
+    assert "<b>boom" not in page
+    assert page.count("<tr>") == 10
+
+
+def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
+    for name in ("missing.jsonl", "other.jsonl"):
+        with pytest.raises(BadInput, match="is no journal"):
+            read(tmp_path / name)

@@ -16,6 +16,7 @@ from holdfast.cli.data import data
 from holdfast.cli.demo import demo
 from holdfast.cli.estimate import estimate
 from holdfast.cli.example import EXAMPLES
+from holdfast.cli.flower import flower
 from holdfast.cli.paper import paper
 from holdfast.cli.picture import picture
 from holdfast.cli.rates import rates
@@ -55,3 +56,4 @@ COMMANDS = (
 )
 for command in COMMANDS:
     app.command(epilog=f"Example:  {EXAMPLES[command.__name__]}")(command)
+app.add_typer(flower, name="flower")

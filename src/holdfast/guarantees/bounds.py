@@ -78,8 +78,8 @@ def bounds(rule: Any, n: int, f: int | None = None, d: int | None = None) -> dic
     """All that is known of a rule with n workers of which f lie; `d` sharpens some constants. None: none known.
 
     >>> from holdfast import CWTM
-    >>> bounds(CWTM(f=5), 20)["kappa"].ours, bounds(CWTM(f=5), 20)["kappa"].exact
-    (Bound(value=0.5, source='CWTM'), True)
+    >>> bounds(CWTM(f=5), 20)["kappa"].ours.value, bounds(CWTM(f=5), 20)["kappa"].exact
+    (0.5, True)
     """
     f = tolerance(rule, n, f)
     if d is not None and d < 1:
@@ -149,8 +149,8 @@ def reached(rule: Any, n: int, f: int, d: int | None = None) -> dict[str, float]
             kappa = max(4 * f * f / (h - 1), (3 * f - 1) ** 2 / (f * q), 4 * f / q)
             zeta = n * (2 * f + 1) ** 2 * (h - 1) / (4 * f * h * (h - 2)) if f > 1 and h > 2 else 2 * n / h
             return {"lambda": (3 * f - 1) / h, "kappa": kappa, "xi": kappa, "zeta": zeta}
-        case MeanwO(ties="first", candidates=None):
-            room = d is None or d >= f  # for f + 1 vectors at equal distances
+        case MeanwO(ties="first", candidates=None, refine=starts):
+            room = starts < 2 and (d is None or d >= f)  # f + 1 vectors at equal distances; another start does better
             lam = f / h * (sqrt(f / q) + sqrt((f + 1) / (2 * f))) if q <= f and room else 0.0
             return sides | {"lambda": max(lam, 2 * f / h)}
         case MeanExact() | SMEA() | MDA():

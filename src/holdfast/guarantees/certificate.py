@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import BadInput
-from holdfast.geometry import distances
+from holdfast.geometry import TRUST, distances
 from holdfast.guarantees.bounds import bounds, tolerance
 from holdfast.points import Points
-from holdfast.rules import CenterExact, MeanExact, MeanwO
-from holdfast.rules.clustering import scores
+from holdfast.rules import SMEA, CenterExact, GeometricMedian, MeanExact, MeanwO, Medoid, StreamCenterwO
+from holdfast.rules.base import Chain
+from holdfast.rules.clustering import radii, scores
 from holdfast.rules.decision import Decision
 from holdfast.rules.driver import placed
 from holdfast.updates import Measured, read
@@ -30,6 +31,9 @@ from holdfast.updates import Measured, read
 Array = np.ndarray
 NEWTON, STEPS = 60, 4  # steps towards the least ρ, at most; towards a better split
 EPS = float(np.finfo(float).eps)
+FIRST = 1.01  # errors of distances are told to first order
+TINY = 1e-250  # if no squared distance is above this, digits were lost at the end of the range of float64
+FOUND = 1e-6  # of a radius: how well the searches for a median find it
 
 
 @dataclass(frozen=True)
@@ -93,23 +97,31 @@ def certificate(
     """
     n = len(decision.rows)
     f = tolerance(decision.rule, n, f)
-    w = decision.weights[decision.rows]
-    D, error = decision.distances, decision.error
-    if D is None or decision.mixed or abs(w.sum() - 1) > 1e-9:
+    w, D, error, scale = decision.weights[decision.rows], decision.distances, decision.error, 1.0
+    clear = True
+    if D is not None and not decision.mixed and abs(w.sum() - 1) <= 1e-9:
+        w, clear = w / w.sum(), bool(D.max(initial=0.0) >= TINY)
+    else:
+        D = None
+    if D is None or not (clear or X is None):
         if X is None:
             raise BadInput(f"{decision.rule!r} did not measure all distances; pass the updates as well, as X.")
-        D, error = _measured(decision, X, measure)
-        w = np.append(np.zeros(n), 1.0)
+        D, scale, error = _measured(decision, X, measure)
+        w, clear = np.append(np.zeros(n), 1.0), True
     kept = _kept(decision, n - f)
-    T, alpha = _spread(decision, D[:n, :n], kept, error)
-    e = lengths(D, w)[:n]
+    found = decision.bound if isinstance(decision.rule, MeanExact) and D is decision.distances else None
+    T, alpha = _spread(D[:n, :n], kept, error, found)
+    with np.errstate(over="ignore"):  # back into the units of the vectors
+        e = lengths(D, w, error)[:n] / scale
+    if not clear:  # all that is known: every squared distance is below this
+        T, alpha, e = None if T is None else n * TINY, None, np.full(n, sqrt(TINY))
     kappa, how = min(
-        (relative(D, w, n, f, error), "this round's vectors"),
+        (relative(D, w, n, f, error) if clear else inf, "this round's vectors"),
         (_approximation(alpha, n, f), "its cost and the least that any set can have"),
         (_promised(decision, n, f), "the rule's own bound"),
         key=lambda found: found[0],
     )
-    deviation = None if T is None else sqrt(T / (n - f))
+    deviation = None if T is None else sqrt(T / (n - f)) / scale
     return Certificate(
         repr(decision.rule),
         n,
@@ -123,22 +135,33 @@ def certificate(
     )
 
 
-def _measured(decision: Decision, X: Any, measure: Measured | None) -> tuple[Array, float]:
-    """Distances of the rows that were looked at, and of the answer as one more."""
+def _measured(decision: Decision, X: Any, measure: Measured | None) -> tuple[Array, float, float]:
+    """Distances of the rows that were looked at, and of the answer as one more; their scale and error."""
     given = read(X, repr(decision.rule), decision.value, measure)
     if given.n != decision.n:
         raise BadInput(f"X has {given.n} updates, the decision is about {decision.n}; pass the same updates.")
     at = placed(decision.value, given, f"{decision.rule!r} gave an answer")
-    D, scale, error = distances(Points.rows(given, decision.rows, at).anchored(("start",)), wide=True)
-    with np.errstate(over="ignore"):
-        return D / scale / scale, error
+    return distances(Points.rows(given, decision.rows, at).anchored(("start",)), wide=True)
 
 
-def lengths(D: Array, w: Array) -> Array:
-    """Distances of all points to the point that the weights make."""
+def _doubt(D: Array, error: float) -> float:
+    """By which part sums of distances may be wrong, our own additions included."""
+    return FIRST * error + 8 * len(D) * EPS
+
+
+def _squares(D: Array, w: Array, error: float) -> tuple[Array, Array]:
+    """Squared distances of all points to the point that the weights make, and by how much each may be wrong."""
     on = np.flatnonzero(w)
-    half = 0.5 * w[on] @ D[np.ix_(on, on)] @ w[on]
-    return np.sqrt(np.maximum(D[:, on] @ w[on] - half, 0.0))
+    with np.errstate(all="ignore"):
+        p, sizes = D[:, on] @ w[on], D[:, on] @ np.abs(w[on])
+        half, most = 0.5 * float(w[on] @ p[on]), 0.5 * float(np.abs(w[on]) @ sizes[on])
+        return np.maximum(p - half, 0.0), _doubt(D, error) * (sizes + most)
+
+
+def lengths(D: Array, w: Array, error: float = 0.0) -> Array:
+    """Distances of all points to the point that the weights make, at most."""
+    g, off = _squares(D, w, error)
+    return np.nan_to_num(np.sqrt(g + off), nan=inf, posinf=inf)
 
 
 def relative(D: Array, w: Array, n: int, f: int, error: float) -> float:
@@ -150,19 +173,16 @@ def relative(D: Array, w: Array, n: int, f: int, error: float) -> float:
     better one: they move inner products from those in whose sum they count to those in whose sum they do not.
     """
     h = n - f
-    on = np.flatnonzero(w)
-    p = D[:, on] @ w[on]
-    half = 0.5 * float(w[on] @ p[on])
-    doubt = error + 8 * len(D) * EPS
-    p = p[:n]
-    if not np.isfinite(p).all() or not np.isfinite(D).all():
+    g, off = (part[:n] for part in _squares(D, w, error))
+    if not np.isfinite(g).all() or not np.isfinite(D).all():
         return inf
-    g, off = np.maximum(p - half, 0.0), doubt * (p + half)  # squared lengths, and by how much each may be wrong
+    if h < 2:
+        return inf if g.any() else 0.0
     inner = 0.5 * (g[:, None] + g - D[:n, :n])
-    wrong = 0.5 * (off[:, None] + off + doubt * D[:n, :n])
+    wrong = 0.5 * (off[:, None] + off + _doubt(D, error) * D[:n, :n])
     both = g[:, None] + g
     share = np.divide(np.broadcast_to(g[:, None], both.shape), both, out=np.full_like(both, 0.5), where=both > 0)
-    parts = 2 * share * (inner + wrong)
+    parts = _raised(2 * share * (inner + wrong))
     np.fill_diagonal(parts, -inf)
     rho, step = 1.0, float(np.abs(inner).mean())
     for at in range(STEPS + 1):
@@ -173,8 +193,14 @@ def relative(D: Array, w: Array, n: int, f: int, error: float) -> float:
             break
         counts = parts >= ranked[:, :1]
         counts[np.argsort(s + (1 - rho * h) * g)[:f]] = False  # the h largest sums alone count
-        parts -= step / (1 + at) * (counts.astype(float) - counts.T)
+        change = step / (1 + at) * (counts.astype(float) - counts.T)
+        parts = np.where(change == 0, parts, _raised(parts - change))
     return rho / (1 - rho) * (1 + 1e-9) if rho < 1 else inf
+
+
+def _raised(parts: Array) -> Array:
+    """Shares a little larger than computed, so that two of them never add up to less than what was split."""
+    return parts * np.where(parts > 0, 1 + 4 * EPS, 1 - 4 * EPS)
 
 
 def _proved(s: Array, g: Array, off: Array, f: int) -> float:
@@ -186,7 +212,7 @@ def _proved(s: Array, g: Array, off: Array, f: int) -> float:
 
     def largest(rho: float) -> tuple[float, float]:
         left = 1 - rho * h
-        own = s + left * g + abs(left) * off
+        own = s + left * g + (abs(left) + EPS) * off + 4 * EPS * (1 + rho * h) * g  # of left itself, too
         top = np.argsort(own)[f:]
         fall = h * float((g[top] + off[top] if left > 0 else g[top] - off[top]).sum())
         return float(own[top].sum() + 8 * n * EPS * np.abs(own[top]).sum()), fall
@@ -210,16 +236,30 @@ def _kept(decision: Decision, h: int) -> Array | None:
     return on if plain and len(on) == h and (np.abs(w[on] * h - 1) < 1e-9).all() else None
 
 
-def _spread(decision: Decision, D: Array, kept: Array | None, error: float) -> tuple[float | None, float | None]:
-    """T, the kept vectors' sum of squares, and how many times the least possible one it is at most."""
+def _spread(
+    D: Array, kept: Array | None, error: float, found: float | None = None
+) -> tuple[float | None, float | None]:
+    """T, the kept vectors' sum of squares, and how many times the least possible one it is at most.
+
+    `found` is what MeanExact's search did not go below.
+    """
     if kept is None:
         return None, None
-    h = len(kept)
-    T = float(D[np.ix_(kept, kept)].sum()) / (2 * h) * (1 + error)
-    least = float(np.sort(scores(D, h))[:h].sum()) / (2 * h) * (1 - error)
-    if isinstance(decision.rule, MeanwO | MeanExact) and decision.bound is not None:
-        least = max(least, decision.bound * (1 - error))
+    h, doubt = len(kept), _doubt(D, error)
+    T = float(D[np.ix_(kept, kept)].sum()) / (2 * h) * (1 + doubt)
+    least = float(np.sort(scores(D, h))[:h].sum()) / (2 * h) * (1 - doubt)
+    if found is not None:
+        least = max(least, found * (1 - doubt) / (1 + _unsure(len(D), h)))
     return T, 0.0 if T == 0 else (T / least if least > 0 and isfinite(T) else inf)
+
+
+def _unsure(n: int, h: int) -> float:
+    """The part of the least sum of squares that MeanExact's search does not look at: 1e-11 of that of all it opens.
+
+    Two vectors that can be in a better set share q = 2h - n neighbours, so they are at most 4h/q times its cost apart,
+    and that cost is at most twice the least.
+    """
+    return 1e-10 * n * h / (2 * h - n)
 
 
 def _approximation(alpha: float | None, n: int, f: int) -> float:
@@ -227,17 +267,38 @@ def _approximation(alpha: float | None, n: int, f: int) -> float:
 
 
 def _promised(decision: Decision, n: int, f: int) -> float:
-    """The rule's bound for all rounds; a search that did not end has that of what it started from."""
-    rule, done = decision.rule, True
-    if isinstance(rule, MeanExact | CenterExact) and f:
-        done = decision.cost is not None and decision.bound is not None
-        done = done and decision.cost <= decision.bound * (1 + 1e-9)  # type: ignore[operator]
-    if not done:
-        if isinstance(rule, CenterExact):  # its ball is no larger than CenterwO's, but centred anywhere
-            return (2 * f / sqrt(n - f - 1) + sqrt(f / (n - 2 * f))) ** 2
-        rule = MeanwO(f)
+    """The rule's bound for all rounds, with what rounding and a search that did not end may add."""
+    rule = decision.rule
+    parts = rule.parts if isinstance(rule, Chain) else (rule,)
+    last, h = parts[-1], n - f
+    unknown = len(parts) > 1 or isinstance(rule, StreamCenterwO)  # their first distances' error is not told
+    error = FIRST * max(decision.error, TRUST[False] if unknown else 0.0) * (16 * h if isinstance(last, SMEA) else 1)
+    wider = ((1 + error) / (1 - error)) ** 2 if error < 1 else inf
+    if isinstance(last, GeometricMedian | Medoid):
+        wider *= (1 + FOUND * (1 + sqrt(h))) ** 2
+    if f and isinstance(last, MeanExact | CenterExact):
+        return wider * _searched(decision, last, n, f)
     found = bounds(rule, n, f)["kappa"].ours
-    return found.value if found is not None and not found.fails else inf
+    return found.value * wider if found is not None and not found.fails else inf
+
+
+def _searched(decision: Decision, last: Any, n: int, f: int) -> float:
+    """κ of a search, by how far from the best it may be at most; at least as good as where it started from."""
+    h, aside, cost, bound = n - f, sqrt(f / (n - 2 * f)), decision.cost, decision.bound
+    miss = inf if cost is None or not bound else cost / bound
+    miss = 1.0 if cost == 0 else max(1.0, miss)
+    if decision.rule is not last:  # behind NNM
+        found = bounds(decision.rule, n, f)["kappa"].ours
+        return inf if found is None or miss > 1 + 1e-6 else found.value * miss**2 * (1 + _unsure(n, h))
+    if isinstance(last, MeanExact):
+        started = bounds(MeanwO(f), n, f)["kappa"].ours
+        assert started is not None
+        return min(started.value, (1 + sqrt(miss * (1 + _unsure(n, h)))) ** 2 * aside**2)
+    found_at = (miss * 2 * f * sqrt(h - 1) / h + aside) ** 2
+    if cost is None or decision.distances is None:
+        return found_at
+    radius = sqrt(float(radii(decision.distances, h).min()))  # CenterwO's, on which its search improves
+    return min(found_at, (max(1.0, cost / radius if radius else 1.0) * 2 * f / sqrt(h - 1) + aside) ** 2)
 
 
 def _anywhere(e: Array, kept: Array | None, f: int) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import BadInput
+from holdfast.report.nodes import read
 
 Model = dict[str, np.ndarray]
 
@@ -66,14 +67,3 @@ class Journal:
         part = path.with_name(".rounds.part")
         part.write_text("".join(json.dumps(line) + "\n" for line in kept))
         part.replace(path)
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a journal; a half-written last one is left out."""
-    out = []
-    for text in path.read_text().splitlines():
-        try:
-            out.append(json.loads(text))
-        except ValueError:
-            break
-    return out

@@ -60,13 +60,19 @@ def gather(replies: Iterable[Message], asked: Iterable[int], model: Model) -> Ga
     return out
 
 
+def failure(reply: Message) -> str:
+    """What an error reply says, in a line: the last one of a traceback."""
+    lines = str(reply.error.reason or "").strip().splitlines()
+    return f"failed: {lines[-1][-200:] if lines else f'error {reply.error.code}'}"
+
+
 class Refused(Exception):
     """Why a reply cannot be used."""
 
 
 def _read(reply: Message, model: Model) -> tuple[Model, dict[str, float], int]:
     if reply.has_error():
-        raise Refused(f"failed: {' '.join(str(reply.error.reason or reply.error.code).split())[-200:]}")
+        raise Refused(failure(reply))
     if not reply.has_content():
         raise Refused("sent nothing")
     records = list(reply.content.array_records.values())

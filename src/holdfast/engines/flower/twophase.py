@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from holdfast.engines.flower.replies import Gathered, record_of
+from holdfast.engines.flower.replies import Gathered, failure, record_of
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput
 from holdfast.rules.decision import Decision
@@ -79,7 +79,7 @@ def _votes(replies: Iterable[Message], voters: list[int]) -> tuple[dict[int, tup
         if node not in voters or node in found or str(node) in bad:
             continue
         if reply.has_error():
-            bad[str(node)] = f"failed: {' '.join(str(reply.error.reason or reply.error.code).split())[-200:]}"
+            bad[str(node)] = failure(reply)
             continue
         losses = _losses(reply)
         if losses is None:

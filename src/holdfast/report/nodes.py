@@ -1,0 +1,113 @@
+"""Who misbehaved: the nodes of a federation over the rounds, from the journal of its server, worst first."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import BadInput, plural
+from holdfast.report.page import put
+from holdfast.report.sheet import HEAD, STYLE
+
+LETTERS = {"k": "kept", "-": "left out by the rule", "x": "refused or dropped", "s": "silent", ".": "not asked"}
+COLOURS = {"k": "#0072b2", "-": "#e69f00", "x": "#d55e00", "s": "#7f7f7f", ".": "transparent"}
+HEADS = ("node", "kept", "left out", "refused", "silent", "bad votes", "the last reason")
+
+
+@dataclass
+class Node:
+    """A node's history, a letter a round, and the last thing that was wrong with it."""
+
+    name: str
+    letters: str = ""
+    bad_votes: int = 0
+    why: str = ""
+    whys: Counter[str] = field(default_factory=Counter)
+
+    def row(self) -> tuple[str, ...]:
+        """As a line of the table."""
+        counts = (str(self.letters.count(letter)) for letter in "k-xs")
+        return self.name, *counts, str(self.bad_votes), self.why
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a journal; a half-written last one is left out."""
+    if path.is_dir():
+        path = path / "rounds.jsonl"
+    if not path.is_file():
+        raise BadInput(f"{path} is no journal; name the strategy's folder or its rounds.jsonl.")
+    out: list[dict[str, Any]] = []
+    for text in path.read_text(errors="replace").splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            break
+        if not isinstance(line, dict) or "round" not in line:
+            raise BadInput(f"{path} is no journal of a strategy; name the strategy's folder or its rounds.jsonl.")
+        out.append(line)
+    return out
+
+
+def nodes(lines: list[dict[str, Any]]) -> list[Node]:
+    """All nodes that were ever asked, worst first: by what was refused, silent, badly voted, then left out."""
+    found: dict[str, Node] = {}
+    for at, line in enumerate(lines):
+        bad = {**line.get("refused", {}), **line.get("dropped", {})}
+        said = dict.fromkeys(line.get("kept", ()), "k") | dict.fromkeys(line.get("left_out", {}), "-")
+        said |= dict.fromkeys(line.get("silent", ()), "s") | dict.fromkeys(bad, "x")
+        for name, letter in said.items():
+            node = found.setdefault(name, Node(name))
+            node.letters = node.letters.ljust(at, ".")[:at] + letter
+        for name, why in (*line.get("left_out", {}).items(), *bad.items(), *line.get("bad_votes", {}).items()):
+            found.setdefault(name, Node(name)).why = f"round {line['round']}: {why}"
+        for name in (*line.get("bad_votes", {}), *line.get("no_vote", ())):
+            found.setdefault(name, Node(name)).bad_votes += 1
+    for node in found.values():
+        node.letters = node.letters.ljust(len(lines), ".")
+    return sorted(found.values(), key=_guilt)
+
+
+def _guilt(node: Node) -> tuple[float, float, str]:
+    asked = max(1, len(node.letters) - node.letters.count("."))
+    failed = node.letters.count("x") + node.letters.count("s") + node.bad_votes
+    return -failed / asked, -node.letters.count("-") / asked, node.name.zfill(20)
+
+
+def summary(lines: list[dict[str, Any]]) -> str:
+    """One sentence: rounds, skipped ones, winners."""
+    skipped = sum("skipped" in line for line in lines)
+    won = Counter(line["winner"] for line in lines if "winner" in line)
+    told = f"{len(lines)} {plural(len(lines), 'round')}, {skipped} skipped"
+    return told + (f"; elections won: Inner {won['inner']}, Outer {won['outer']}" if won else "")
+
+
+def write(lines: list[dict[str, Any]], out: Path, title: str = "Nodes") -> None:
+    """The same as a page: a line a node, a square a round. Names and reasons are shown as text, whatever they hold."""
+    key = ", ".join(
+        f'<b style="color:{COLOURS[letter]}">■</b> {text}' for letter, text in LETTERS.items() if letter != "."
+    )
+    body = [f"<h1>{escape(title)}</h1>", f"<p>{escape(summary(lines))}. Worst first; a square is a round: {key}.</p>"]
+    heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in (HEADS[0], "rounds", *HEADS[1:]))
+    rows = [f"<tr>{heads}</tr>"]
+    for node in nodes(lines):
+        cells = "".join(f"<td>{escape(cell)}</td>" for cell in node.row()[1:])
+        rows.append(f'<tr><th scope="row">{escape(node.name)}</th><td>{_strip(node.letters)}</td>{cells}</tr>')
+    body.append(f'<div class="scroll runs"><table>{"".join(rows)}</table></div>')
+    body.append("<footer>Written by holdfast from the journal of the server.</footer>")
+    page = f"{HEAD}\n<title>{escape(title)}</title>\n<style>{STYLE}</style></head>\n<body>\n"
+    put(page + "\n".join(body) + "\n</body></html>\n", out)
+
+
+def _strip(letters: str) -> str:
+    wide = max(1, min(8, 800 // max(1, len(letters))))
+    squares = "".join(
+        f'<rect x="{at * wide}" width="{wide}" height="12" fill="{COLOURS[letter]}"><title>round {at + 1}: '
+        f"{LETTERS[letter]}</title></rect>"
+        for at, letter in enumerate(letters)
+        if letter != "."
+    )
+    return f'<svg width="{len(letters) * wide}" height="12" style="min-width:0" role="img">{squares}</svg>'
