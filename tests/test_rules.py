@@ -23,6 +23,7 @@ from holdfast import (
     Average,
     BadInput,
     Bucketing,
+    Bulyan,
     CenteredClipping,
     CenterwO,
     Clip,
@@ -33,6 +34,7 @@ from holdfast import (
     OuterCenter,
     OuterMean,
 )
+from holdfast.rules.krum import Selection
 from tests import laws
 from tests.clouds import attacked, gaussian, tied_clouds, ties
 from tests.oracles import cost, kept, optimum, oracle
@@ -488,3 +490,20 @@ def test_all_ties_at_the_border_enter_together(rule: Any) -> None:
 def test_a_refined_set_has_no_ties() -> None:
     with pytest.raises(BadInput, match="cannot do both"):
         MeanwO(f=1, refine=2, ties="all")
+
+
+def test_bulyan_whose_picks_are_the_first_rows_in_order_trims_those_alone() -> None:
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(4000):
+        X = np.sort(rng.normal(size=(7, 1)), axis=0)[rng.permutation(7)]
+        D = np.square(X - X.T)
+        picks = Selection(1).mix(D).argmax(axis=1)
+        if list(picks) != [0, 1, 2, 3, 4]:
+            continue
+        found += 1
+        kept = np.sort(X[:5, 0])
+        middle = kept[2]
+        near = kept[np.argsort(np.abs(kept - middle), kind="stable")[:3]]
+        assert Bulyan(f=1)(X)[0] == pytest.approx(near.mean())
+    assert found

@@ -22,7 +22,7 @@ import numpy as np
 from holdfast.points import Points
 from holdfast.updates import spans
 
-BLOCK = 8192  # the longest dot product in the input's precision
+BLOCK, NARROW = 8192, 512  # the longest dot product in the input's precision; the shortest, for many copied rows
 TRUST = {False: 1e-2, True: 1e-8}  # part of a distance up to which its certificate may go: float32, float64
 NATIVE, DIRECT = 2, 5  # levels in the input's precision; the level at which every row is its own pivot
 RANGE = {"f4": (2.0**-60, 2.0**100), "f8": (2.0**-200, 2.0**200)}  # of squares that leave room for sums and powers
@@ -169,7 +169,7 @@ class Measure:
 
     def _gamma(self, wide: bool) -> float:
         sizes = [leaf.size for leaf in self.points.source.leaves if leaf.measured]
-        sums = 1 + sum(sizes) / BLOCK + len(sizes)
+        sums = 1 + sum(sizes) / NARROW + len(sizes)
         if wide or self._kind() == "f8":
             mixing = 0 if self.points.mix is None else 2 * len(self.points.basis)
             return 2.0**-53 * (4 + BLOCK + sums + mixing)

@@ -137,7 +137,8 @@ def _mixed(rule: Any, points: Points, rng: Rng | None, memo: Memo) -> tuple[Poin
         if hasattr(stage, "choose"):
             break
         M = stage.scaled(seen.scale).mix(seen.D, rng)
-        measured = needed if np.array_equal(M, np.eye(*M.shape)) else None
+        same = len(M) == points.k and np.array_equal(M, np.eye(*M.shape))  # not the first rows alone
+        measured = needed if same else None
         if measured is None:
             points = points.mixed(M)
     return points, seen
