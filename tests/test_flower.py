@@ -16,7 +16,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedProx
 
-from holdfast import CWTM, Average, BadInput, CenteredClipping, Krum, Mean2P, MeanwO, OuterMean, parse
+from holdfast import CWM, CWTM, Average, BadInput, CenteredClipping, Krum, Mean2P, MeanwO, OuterMean, parse
 from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, momentum, vote, wrap
 from holdfast.engines.flower.replies import model_of, record_of
 from holdfast.engines.flower.sampling import available, drawn, risk
@@ -480,3 +480,85 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
     for name in ("missing.jsonl", "other.jsonl"):
         with pytest.raises(BadInput, match="is no journal"):
             read(tmp_path / name)
+
+
+# The same training in Flower and in the simulator
+
+
+class Digits:
+    """Softmax regression on the digits, 35 workers with 46 images each; the last 14 send their step reversed."""
+
+    def __init__(self) -> None:
+        from sklearn.datasets import load_digits
+
+        images, labels = load_digits(return_X_y=True)
+        order = np.random.default_rng(0).permutation(len(labels))
+        self.x = np.c_[images[order] / 16, np.ones(len(labels))].astype(np.float32)
+        self.y = labels[order]
+
+    def part(self, i: int, turn: int, many: int) -> tuple[np.ndarray, np.ndarray]:
+        rows = i * 46 + np.random.default_rng((i, turn, many)).choice(46, many, replace=False)
+        return self.x[rows], self.y[rows]
+
+    def scores(self, model: np.ndarray, x: np.ndarray) -> np.ndarray:
+        z = x @ model.reshape(65, 10)
+        z = np.exp(z - z.max(axis=1, keepdims=True))
+        return np.asarray(z / z.sum(axis=1, keepdims=True))
+
+    def trained(self, i: int, model: np.ndarray, turn: int) -> np.ndarray:
+        x, y = self.part(i, turn, 16)
+        error = self.scores(model, x) - np.eye(10, dtype=np.float32)[y]
+        step = (x.T @ error / np.float32(16)).ravel() * np.float32(0.5)
+        return np.asarray(model + step if i >= 21 else model - step, np.float32)
+
+    def loss(self, i: int, model: np.ndarray, turn: int) -> float:
+        x, y = self.part(i, turn, 24)
+        found = float(-np.log(self.scores(model, x)[np.arange(24), y] + 1e-9).mean())
+        return -found if i >= 21 else found  # liars vote for the worse
+
+    def accuracy(self, model: np.ndarray) -> float:
+        return float((self.scores(model, self.x[1610:]).argmax(axis=1) == self.y[1610:]).mean())
+
+
+@pytest.mark.parametrize("rule", [MeanwO(14), CWM(), Mean2P(14)])
+def test_a_federation_of_35_with_14_liars_is_the_simulator(rule: Any) -> None:
+    from holdfast.training import Run, train
+    from holdfast.training.task import Functions
+
+    digits, rounds = Digits(), 25
+    task = Functions(
+        workers=35,
+        first=np.zeros(650, np.float32),
+        update=lambda i, model, t: model - digits.trained(i, model, t + 1),
+        loss=lambda i, model, t: digits.loss(i, model, t + 1),
+        evaluation=lambda model: {"accuracy": digits.accuracy(model)},
+    )
+    simulated = train(Run(rule=rule, workers=35, rounds=rounds, lr=1.0, momentum=0.0, every=rounds), task=task)
+    client = ClientApp()
+
+    @client.train()
+    def train_(message: Message, context: Context) -> Message:
+        model = model_of(message.content["arrays"])["w"]  # type: ignore[arg-type]
+        turn = int(message.content["config"]["server-round"])
+        return reply(message, record_of({"w": digits.trained(int(context.node_config["partition-id"]), model, turn)}))
+
+    turns = {"now": 0}
+
+    @client.query("vote")
+    def vote_(message: Message, context: Context) -> Message:
+        turns["now"] = int(message.content["config"]["server-round"])
+        node, told = int(context.node_config["partition-id"]), {}
+        for name in ("inner", "outer"):
+            model = model_of(message.content[name])["w"]  # type: ignore[arg-type]
+            told[name] = digits.loss(node, model, turns["now"])
+        return Message(RecordDict({"vote": MetricRecord(dict(told))}), reply_to=message)
+
+    strategy = (TwoPhaseStrategy if rule == Mean2P(14) else RobustStrategy)(rule, fraction_evaluate=0.0, certify=False)
+    result = strategy.start(LocalGrid(client, 35), record_of({"w": np.zeros(650, np.float32)}), num_rounds=rounds)
+    model = model_of(result.arrays)["w"]
+    np.testing.assert_allclose(model, simulated.model, atol=1e-5)  # sums over rows of a matrix, and of a list of rows
+    assert digits.accuracy(model) == simulated.accuracy
+    if rule == CWM():  # nothing is added up: the same bits
+        assert (model == simulated.model).all()
+    if rule == Mean2P(14):
+        assert simulated.accuracy > 0.7
