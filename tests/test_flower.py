@@ -520,6 +520,11 @@ class Digits:
         return float((self.scores(model, self.x[1610:]).argmax(axis=1) == self.y[1610:]).mean())
 
 
+def turn_of(message: Message) -> int:
+    found: Any = message.content["config"]
+    return int(found["server-round"])
+
+
 @pytest.mark.parametrize("rule", [MeanwO(14), CWM(), Mean2P(14)])
 def test_a_federation_of_35_with_14_liars_is_the_simulator(rule: Any) -> None:
     from holdfast.training import Run, train
@@ -539,14 +544,14 @@ def test_a_federation_of_35_with_14_liars_is_the_simulator(rule: Any) -> None:
     @client.train()
     def train_(message: Message, context: Context) -> Message:
         model = model_of(message.content["arrays"])["w"]  # type: ignore[arg-type]
-        turn = int(message.content["config"]["server-round"])
+        turn = turn_of(message)
         return reply(message, record_of({"w": digits.trained(int(context.node_config["partition-id"]), model, turn)}))
 
     turns = {"now": 0}
 
     @client.query("vote")
     def vote_(message: Message, context: Context) -> Message:
-        turns["now"] = int(message.content["config"]["server-round"])
+        turns["now"] = turn_of(message)
         node, told = int(context.node_config["partition-id"]), {}
         for name in ("inner", "outer"):
             model = model_of(message.content[name])["w"]  # type: ignore[arg-type]

@@ -33,12 +33,13 @@ from holdfast import (
 )
 from holdfast.guarantees.bounds import bounds, everyone
 from holdfast.guarantees.certificate import _promised as promised
-from holdfast.guarantees.certificate import certificate, relative
+from holdfast.guarantees.certificate import certificate
 from holdfast.guarantees.certify import Search, answering, load, replayed, save, search
 from holdfast.guarantees.choose import choose
 from holdfast.guarantees.criteria import SPREADS, aragg, ratios, subsets, worst
 from holdfast.guarantees.instances import drawn, structured
 from holdfast.guarantees.printed import paper
+from holdfast.guarantees.relative import relative
 from tests.clouds import KINDS, attacked, heterogeneous
 
 SHAPES = ((4, 1, 3), (5, 2, 2), (7, 2, 4), (7, 3, 3), (9, 4, 2))
