@@ -64,7 +64,8 @@ def relative(D: Array, w: Array, n: int, f: int, error: float) -> float:
     for at in range(STEPS + 1):
         ranked = np.sort(parts, axis=1)[:, f + 1 :]  # the h - 1 largest of the n - 1 others
         s = ranked.sum(axis=1) + 8 * n * EPS * np.abs(ranked).sum(axis=1)
-        rho = min(rho, _proved(s, g, off, f))
+        if at in (0, STEPS):
+            rho = min(rho, _proved(s, g, off, f))
         if rho == 1 or at == STEPS:
             break
         counts = parts >= ranked[:, :1]
