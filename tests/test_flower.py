@@ -311,6 +311,12 @@ def test_a_killed_server_goes_on_where_it_was(tmp_path: Path) -> None:
     assert rounds == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_first_round_that_was_not_saved_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "rounds.jsonl").write_text('{"round": 1}\n')
+    run(RobustStrategy(MeanwO(2), folder=tmp_path), app(), rounds=2)
+    assert [line["round"] for line in read(tmp_path / "rounds.jsonl")] == [1, 2]
+
+
 def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
     run(RobustStrategy(MeanwO(2), folder=tmp_path), app(), rounds=1)
     with pytest.raises(BadInput, match="another model"):

@@ -46,7 +46,10 @@ class Journal:
 
     def state(self) -> tuple[int, Model, Model | None] | None:
         """Rounds done, the model and the last aggregate; None at the beginning. Lines of a half round are cut."""
-        if self.folder is None or not (self.folder / "state.npz").is_file():
+        if self.folder is None:
+            return None
+        if not (self.folder / "state.npz").is_file():
+            self._cut(0)  # a round that was not saved is not told twice
             return None
         try:
             with np.load(self.folder / "state.npz", allow_pickle=False) as held:
