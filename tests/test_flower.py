@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -355,6 +356,13 @@ def test_the_risk_of_a_lying_half() -> None:
     assert drawn([], 1.0, 2, 0, 1) == []
 
 
+def test_a_local_grid_tells_its_run() -> None:
+    grid = LocalGrid(app(), 2)
+    assert grid.run.run_id == 1
+    grid.set_run(replace(grid.run, run_id=7))
+    assert grid.run.run_id == 7
+
+
 def test_nodes_that_come_late_are_waited_for() -> None:
     class Late(LocalGrid):
         asked = 0
@@ -553,15 +561,12 @@ def test_a_federation_of_35_with_14_liars_is_the_simulator(rule: Any) -> None:
         turn = turn_of(message)
         return reply(message, record_of({"w": digits.trained(int(context.node_config["partition-id"]), model, turn)}))
 
-    turns = {"now": 0}
-
     @client.query("vote")
     def vote_(message: Message, context: Context) -> Message:
-        turns["now"] = turn_of(message)
         node, told = int(context.node_config["partition-id"]), {}
         for name in ("inner", "outer"):
             model = model_of(message.content[name])["w"]  # type: ignore[arg-type]
-            told[name] = digits.loss(node, model, turns["now"])
+            told[name] = digits.loss(node, model, turn_of(message))
         return Message(RecordDict({"vote": MetricRecord(dict(told))}), reply_to=message)
 
     strategy = (TwoPhaseStrategy if rule == Mean2P(14) else RobustStrategy)(rule, fraction_evaluate=0.0, certify=False)

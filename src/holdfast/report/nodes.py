@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ class Node:
     letters: str = ""
     bad_votes: int = 0
     why: str = ""
-    whys: Counter[str] = field(default_factory=Counter)
 
     def row(self) -> tuple[str, ...]:
         """As a line of the table."""

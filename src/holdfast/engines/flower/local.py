@@ -10,6 +10,7 @@ from typing import Any
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
+from flwr.supercore.run import Run
 
 
 class LocalGrid(Grid):
@@ -37,14 +38,16 @@ class LocalGrid(Grid):
         }
         self.waiting: dict[str, Message] = {}
         self.sent = 0
+        self.own = Run.create_empty(1)
 
-    def set_run(self, run: Any) -> None:
-        """There is one run."""
+    def set_run(self, run: Run) -> None:
+        """Which run this is; an empty one if nobody says."""
+        self.own = run
 
     @property
-    def run(self) -> Any:
-        """There is none to tell of."""
-        raise NotImplementedError("a local grid has no run")
+    def run(self) -> Run:
+        """The run that was set."""
+        return self.own
 
     def create_message(
         self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
