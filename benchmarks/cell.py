@@ -118,7 +118,7 @@ def compared(name: str, many: int, rounds: int) -> Row:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=DEFAULT)
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=20)
     given = parser.parse_args()
     found = []
     for many in sorted({1, cores()}):

@@ -24,7 +24,7 @@ from holdfast.training.models import build
 from holdfast.training.run import Run
 from holdfast.training.task import Failures
 
-CHUNK = 2**16  # numbers in one forward pass: what its first layer answers stays in the cache
+CHUNK = 2**17  # numbers in one forward pass: what its first layer answers stays in the cache
 
 
 class Workers:
