@@ -23,10 +23,11 @@ from holdfast.rules.base import Chain
 from holdfast.rules.clustering import radii, scores
 from holdfast.rules.decision import Decision
 from holdfast.rules.driver import placed
-from holdfast.updates import Measured, read
+from holdfast.updates import Leaf, Measured, read
 
 Array = np.ndarray
 TINY = 1e-250  # if no squared distance is above this, digits were lost at the end of the range of float64
+COARSE = {"bfloat16": 2.0**-7, "float16": 2.0**-10}  # what is computed in float32 and told in less
 FOUND = 1e-6  # of a radius: how well the searches for a median find it
 
 
@@ -92,7 +93,7 @@ def certificate(
     n = len(decision.rows)
     f = tolerance(decision.rule, n, f)
     w, D, error, scale = decision.weights[decision.rows], decision.distances, decision.error, 1.0
-    clear = True
+    clear, rounding = True, (0.0, 0.0)
     if D is not None and not decision.mixed and abs(w.sum() - 1) <= 1e-9:
         w, clear = w / w.sum(), bool(D.max(initial=0.0) >= TINY)
     else:
@@ -100,7 +101,7 @@ def certificate(
     if D is None or not (clear or X is None):
         if X is None:
             raise BadInput(f"{decision.rule!r} did not measure all distances; pass the updates as well, as X.")
-        D, scale, error = _measured(decision, X, measure)
+        D, scale, error, rounding = _measured(decision, X, measure)
         w, clear = np.append(np.zeros(n), 1.0), True
     kept = _kept(decision, n - f)
     found = decision.bound if isinstance(decision.rule, MeanExact) and D is decision.distances else None
@@ -112,7 +113,7 @@ def certificate(
     kappa, how = min(
         (relative(D, w, n, f, error) if clear else inf, "this round's vectors"),
         (_approximation(alpha, n, f), "its cost and the least that any set can have"),
-        (_promised(decision, n, f), "the rule's own bound"),
+        (_rounded(_promised(decision, n, f), D, n, f, error, *rounding), "the rule's own bound"),
         key=lambda found: found[0],
     )
     deviation = None if T is None else sqrt(T / (n - f)) / scale
@@ -129,13 +130,35 @@ def certificate(
     )
 
 
-def _measured(decision: Decision, X: Any, measure: Measured | None) -> tuple[Array, float, float]:
-    """Distances of the rows that were looked at, and of the answer as one more; their scale and error."""
+def _measured(decision: Decision, X: Any, measure: Measured | None) -> tuple[Array, float, float, tuple[float, float]]:
+    """Distances of the rows that were looked at, and of the answer as one more; their scale, error; see _rounded."""
     given = read(X, repr(decision.rule), decision.value, measure)
     if given.n != decision.n:
         raise BadInput(f"X has {given.n} updates, the decision is about {decision.n}; pass the same updates.")
     at = placed(decision.value, given, f"{decision.rule!r} gave an answer")
-    return distances(Points.rows(given, decision.rows, at).anchored(("start",)), wide=True)
+    D, scale, error = distances(Points.rows(given, decision.rows, at).anchored(("start",)), wide=True)
+    leaves = [leaf for leaf in given.floats if leaf.measured]
+    with np.errstate(over="ignore"):
+        size = float(np.linalg.norm([np.linalg.norm(leaf.extras[-1].astype(float)) for leaf in leaves]))
+    return D, scale, error, (max(map(_unit, leaves), default=0.0), scale * size)
+
+
+def _unit(leaf: Leaf) -> float:
+    """The part by which a number may change when the answer takes its dtype."""
+    name = str(leaf.computed if leaf.dtype is None else leaf.dtype).rpartition(".")[2]
+    return max(COARSE.get(name, 0.0), float(np.finfo(leaf.computed).eps))
+
+
+def _rounded(kappa: float, D: Array, n: int, f: int, error: float, unit: float, size: float) -> float:
+    """κ of an answer of that length whose numbers were summed and rounded, each to a part `unit`."""
+    if not unit or kappa == inf:
+        return kappa
+    h = n - f
+    least = float(np.sort(scores(D[:n, :n], h))[:h].sum()) / (2 * h * h) * (1 - doubt(D, error))
+    wider = 4 * n * unit * sqrt(h)
+    if least <= 0 or wider >= 1:
+        return inf
+    return float((sqrt(kappa) + wider + n * unit * size / sqrt(least)) / (1 - wider)) ** 2
 
 
 def _kept(decision: Decision, h: int) -> Array | None:
