@@ -88,7 +88,7 @@ CENTRE = TARGETS[:7].mean(axis=0)
         "NearestTo(CWTM(f=2))", "StreamCenterwO(f=2)", "CWM()", "CWTM(f=2)", "MeaMed(f=2)",
         "GeometricMedian()", "Medoid()", "Krum(f=2)", "MultiKrum(f=2)", "Bulyan(f=1)",
         "MDA(f=2)", "SMEA(f=2)", "CAF(f=2)", "DnC(f=2)", "CGE(f=2)",
-        "MoNNA(f=2, pivot=0)", "CenteredClipping(tau=1.0)", "NormBoundedMean(tau=1.0)",
+        "CenteredClipping(tau=1.0)", "NormBoundedMean(tau=1.0)",
         "NNM(f=2) >> CWTM(f=2)", "Bucketing(s=2) >> CWM()",
     ],
 )  # fmt: skip

@@ -12,8 +12,9 @@ check()
 
 from holdfast.engines.flower.client import momentum, vote  # noqa: E402
 from holdfast.engines.flower.local import LocalGrid  # noqa: E402
+from holdfast.engines.flower.replies import model_of, record_of  # noqa: E402
 from holdfast.engines.flower.strategy import RobustStrategy  # noqa: E402
 from holdfast.engines.flower.twophase import TwoPhaseStrategy  # noqa: E402
 from holdfast.engines.flower.wrapped import wrap  # noqa: E402
 
-__all__ = ["LocalGrid", "RobustStrategy", "TwoPhaseStrategy", "momentum", "vote", "wrap"]
+__all__ = ["LocalGrid", "RobustStrategy", "TwoPhaseStrategy", "model_of", "momentum", "record_of", "vote", "wrap"]

@@ -11,6 +11,7 @@ from flwr.app import Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from holdfast.engines.flower.replies import Model, model_of, record_of
+from holdfast.errors import BadInput
 
 Loss = Callable[[Any, Context], float]
 MEMORY = "holdfast.momentum"
@@ -48,10 +49,14 @@ def momentum(context: Context, update: Mapping[str, np.ndarray], beta: float = 0
     Send it instead of the update: it shrinks the honest spread in which attacks hide. An update that is not finite is
     given back as it is and does not stay in the memory.
     """
+    if not 0 <= beta < 1:
+        raise BadInput(f"momentum was given beta = {beta!r}; it is at least 0 and below 1.")
     before = context.state.array_records.get(MEMORY)
     held = {} if before is None else model_of(before)
+    if {name: values.shape for name, values in held.items()} != {name: np.shape(v) for name, v in update.items()}:
+        held = {}  # another model
     new = {
-        name: np.asarray(beta * held.get(name, 0.0) + (1 - beta) * values, np.float32)
+        name: np.asarray(beta * held.get(name, 0.0) + (1 - beta) * np.asarray(values), np.float32)
         for name, values in update.items()
     }
     if not all(np.isfinite(values).all() for values in new.values()):

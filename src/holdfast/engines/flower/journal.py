@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,26 @@ from holdfast.report.nodes import read
 Model = dict[str, np.ndarray]
 
 
+@dataclass
+class State:
+    """The model, the last aggregate, what an optimiser remembers by name, and whose state it is."""
+
+    model: Model
+    last: Model | None
+    memory: dict[str, Model]
+    who: str
+
+
 class Journal:
     """A folder with rounds.jsonl and state.npz; without a folder, nothing is kept."""
 
     def __init__(self, folder: Path | str | None) -> None:
         self.folder = None if folder is None else Path(folder)
         if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise BadInput(f"{self.folder} cannot be a journal's folder ({error.strerror}).") from None
 
     def add(self, line: dict[str, Any]) -> None:
         """One round."""
@@ -30,13 +44,14 @@ class Journal:
         with (self.folder / "rounds.jsonl").open("a") as out:
             out.write(json.dumps(line, allow_nan=False) + "\n")
 
-    def save(self, done: int, model: Model, last: Model | None) -> None:
-        """The model after a whole round, in place of the one before, whole or not at all."""
+    def save(self, done: int, state: State) -> None:
+        """The state after a whole round, in place of the one before, whole or not at all."""
         if self.folder is None:
             return
-        entries: dict[str, Any] = {"round": np.array(done), "names": np.array(list(model))}
-        entries |= {f"model-{i}": values for i, values in enumerate(model.values())}
-        entries |= {f"last-{i}": values for i, values in enumerate((last or {}).values())}
+        entries: dict[str, Any] = {"round": np.array(done), "names": np.array(list(state.model))}
+        entries |= {"who": np.array(state.who), "memory": np.array(list(state.memory), dtype=str)}
+        for what, named in {"model": state.model, "last": state.last or {}, **state.memory}.items():
+            entries |= {f"{what}-{i}": values for i, values in enumerate(named.values())}
         part = self.folder / ".state.part"
         with part.open("wb") as out:
             np.savez(out, **entries)
@@ -44,8 +59,8 @@ class Journal:
             os.fsync(out.fileno())
         part.replace(self.folder / "state.npz")
 
-    def state(self) -> tuple[int, Model, Model | None] | None:
-        """Rounds done, the model and the last aggregate; None at the beginning. Lines of a half round are cut."""
+    def state(self) -> tuple[int, State] | None:
+        """Rounds done, and the state after them; None at the beginning. Lines of a half round are cut."""
         if self.folder is None:
             return None
         if not (self.folder / "state.npz").is_file():
@@ -54,14 +69,16 @@ class Journal:
         try:
             with np.load(self.folder / "state.npz", allow_pickle=False) as held:
                 names = [str(name) for name in held["names"]]
-                model = {name: held[f"model-{i}"] for i, name in enumerate(names)}
-                last = {name: held[f"last-{i}"] for i, name in enumerate(names)} if "last-0" in held.files else None
-                done = int(held["round"])
+                parts = {
+                    what: {name: held[f"{what}-{i}"] for i, name in enumerate(names) if f"{what}-{i}" in held.files}
+                    for what in ("model", "last", *map(str, held["memory"]))
+                }
+                done, who = int(held["round"]), str(held["who"])
         except Exception as error:
             where = self.folder / "state.npz"
             raise BadInput(f"{where} cannot be read ({type(error).__name__}); remove it to begin anew.") from None
         self._cut(done)
-        return done, model, last
+        return done, State(parts.pop("model"), parts.pop("last") or None, parts, who)
 
     def _cut(self, done: int) -> None:
         assert self.folder is not None

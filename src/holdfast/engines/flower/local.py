@@ -82,9 +82,13 @@ class LocalGrid(Grid):
         content = copy.deepcopy(message.content)  # nobody changes another's
         own = Message(metadata=message.metadata, content=content)  # type: ignore[call-overload]
         try:
-            return self.app(own, self.contexts[node])
-        except Exception:
-            return Message(Error(code=0, reason=traceback.format_exc(limit=-1)), reply_to=message)
+            reply = self.app(own, self.contexts[node])
+            if not isinstance(reply, Message):
+                raise TypeError(f"the client gave {type(reply).__name__}, not a Message")
+        except (Exception, SystemExit):
+            reply = Message(Error(code=0, reason=traceback.format_exc(limit=-1)), reply_to=message)
+        reply.metadata.__dict__["_src_node_id"] = node  # nobody speaks in another's name
+        return reply
 
 
 def _identify() -> None:

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, Message
+from flwr.app import Array, ArrayRecord, Message
+
+from holdfast.engines.flower.metrics import numbers
 
 Model = dict[str, np.ndarray]
 HEADER = 4096  # bytes of an array's description, at most
+LONGEST = 200  # characters of what a client says
 
 
 @dataclass
@@ -32,17 +35,31 @@ def model_of(record: ArrayRecord) -> Model:
 
 def record_of(model: Mapping[str, np.ndarray]) -> ArrayRecord:
     """The other way round."""
-    from flwr.app import Array
+    return ArrayRecord({name: Array(np.asarray(values, order="C")) for name, values in model.items()})
 
-    return ArrayRecord({name: Array(np.ascontiguousarray(values)) for name, values in model.items()})
+
+def stepped(model: Model, step: Mapping[str, np.ndarray]) -> Model:
+    """The model after a step, in its own dtypes."""
+    with np.errstate(over="ignore"):
+        moved = {name: values.astype(_wide(values)) + step[name] for name, values in model.items()}
+    return {name: moved[name].astype(values.dtype) for name, values in model.items()}
+
+
+def _wide(values: np.ndarray) -> np.dtype[Any]:
+    """The dtype in which differences of such values are told: themselves; masks as small numbers."""
+    return np.dtype(np.int8) if values.dtype.kind == "b" else values.dtype
 
 
 def gather(replies: Iterable[Message], asked: Iterable[int], model: Model) -> Gathered:
-    """Sort replies: the first sound one of each node that was asked counts, as its difference to the model."""
+    """Sort replies: the first one of each node that was asked counts, if it is sound, as its difference to the model.
+
+    In the order of the nodes' numbers, so that who answers first changes nothing.
+    """
     wanted, out = set(asked), Gathered()
+    sound: dict[int, tuple[Model, dict[str, float]]] = {}
     for reply in replies:
         node = int(reply.metadata.src_node_id)
-        if node in out.nodes or node in out.refused:
+        if node in sound or node in out.refused:
             continue  # one reply a node; what it sends after that changes nothing
         if node not in wanted:
             out.refused[node] = "was not asked"
@@ -50,12 +67,13 @@ def gather(replies: Iterable[Message], asked: Iterable[int], model: Model) -> Ga
         try:
             sent, metrics, size = _read(reply, model)
         except Refused as why:
-            out.refused[node] = str(why)
+            out.refused[node] = plain(str(why))
             continue
-        out.nodes.append(node)
-        out.updates.append(sent)
-        out.metrics.append(metrics)
+        sound[node] = sent, metrics
         out.bytes += size
+    out.nodes = sorted(sound)
+    out.updates = [sound[node][0] for node in out.nodes]
+    out.metrics = [sound[node][1] for node in out.nodes]
     out.silent = sorted(wanted - set(out.nodes) - set(out.refused))
     return out
 
@@ -63,7 +81,13 @@ def gather(replies: Iterable[Message], asked: Iterable[int], model: Model) -> Ga
 def failure(reply: Message) -> str:
     """What an error reply says, in a line: the last one of a traceback."""
     lines = str(reply.error.reason or "").strip().splitlines()
-    return f"failed: {lines[-1][-200:] if lines else f'error {reply.error.code}'}"
+    return plain(f"failed: {lines[-1] if lines else f'error {reply.error.code}'}")
+
+
+def plain(text: str) -> str:
+    """What a client says as one line that a terminal and a journal can bear."""
+    shown = "".join(letter if letter.isprintable() else "?" for letter in text[: LONGEST + 1])
+    return shown if len(text) <= LONGEST else shown[: LONGEST - 3] + "..."
 
 
 class Refused(Exception):
@@ -81,8 +105,9 @@ def _read(reply: Message, model: Model) -> tuple[Model, dict[str, float], int]:
     sent, size = {}, 0
     if set(map(str, records[0])) != set(model):
         raise Refused("sent other arrays than it was sent")
-    for name, array in records[0].items():
-        sent[str(name)] = _difference(str(name), array, model[str(name)])
+    for name, ours in model.items():  # in our order, not in the sender's
+        array = records[0][name]
+        sent[name] = _difference(name, array, ours)
         size += len(array.data)
     return sent, numbers(reply), size
 
@@ -106,20 +131,9 @@ def _difference(name: str, array: Any, ours: np.ndarray) -> np.ndarray:
         raise Refused(f"sent {name} of type {values.dtype}, not {ours.dtype}")
     if not np.isfinite(values).all():
         raise Refused(f"sent {name} with numbers that are not finite")
+    wide = _wide(ours)
     with np.errstate(over="ignore"):
-        difference = np.asarray(values.astype(ours.dtype, copy=False) - ours)
+        difference = np.asarray(values.astype(wide, copy=False) - ours.astype(wide, copy=False))
     if not np.isfinite(difference).all():
         raise Refused(f"sent {name} with numbers that are too large")
     return difference
-
-
-def numbers(reply: Message) -> dict[str, float]:
-    """The plain finite numbers among a reply's metrics, by name."""
-    if not reply.has_content():
-        return {}
-    found: dict[str, float] = {}
-    for record in reply.content.metric_records.values():
-        for name, value in record.items():
-            if isinstance(value, (int, float)) and np.isfinite(value):
-                found[str(name)] = float(value)
-    return found

@@ -9,7 +9,7 @@ from math import ceil, comb
 import numpy as np
 from flwr.serverapp import Grid
 
-log = logging.getLogger("holdfast")
+log = logging.getLogger("flwr.holdfast")
 
 
 def risk(n: int, f: int, k: int) -> float:

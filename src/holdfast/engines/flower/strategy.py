@@ -14,15 +14,19 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from holdfast.engines.flower.journal import Journal
-from holdfast.engines.flower.replies import Gathered, Model, gather, model_of, numbers, record_of
+from holdfast.engines.flower.arguments import answering, count, fraction, seconds
+from holdfast.engines.flower.journal import Journal, State
+from holdfast.engines.flower.local import LocalGrid
+from holdfast.engines.flower.mailbox import Mailbox
+from holdfast.engines.flower.metrics import middles, numbers
+from holdfast.engines.flower.replies import Gathered, Model, gather, model_of, record_of, stepped
 from holdfast.engines.flower.sampling import available, drawn, risk
 from holdfast.errors import BadInput
 from holdfast.guarantees.certificate import certificate
 from holdfast.rules.decision import Decision
 from holdfast.twophase import needs, tolerance
 
-log = logging.getLogger("holdfast")
+log = logging.getLogger("flwr.holdfast")
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
@@ -54,20 +58,27 @@ class RobustStrategy(Strategy):
         measure: Callable[[str], bool] | None = None,
         seed: int = 0,
     ) -> None:
+        self._check(rule)
         self.rule = rule
-        self.fraction_train, self.fraction_evaluate = fraction_train, fraction_evaluate
-        self.min_train_nodes = self._least() if min_train_nodes is None else min_train_nodes
-        self.min_evaluate_nodes = min_evaluate_nodes
-        self.min_available_nodes = self.min_train_nodes if min_available_nodes is None else min_available_nodes
+        self.fraction_train = fraction("fraction_train", fraction_train)
+        self.fraction_evaluate = fraction("fraction_evaluate", fraction_evaluate)
+        self.min_train_nodes = self._least() if min_train_nodes is None else count("min_train_nodes", min_train_nodes)
+        self.min_evaluate_nodes = count("min_evaluate_nodes", min_evaluate_nodes)
+        least = self.min_train_nodes if min_available_nodes is None else min_available_nodes
+        self.min_available_nodes = count("min_available_nodes", least)
         self.arrayrecord_key, self.configrecord_key = arrayrecord_key, configrecord_key
-        self.patience, self.certify, self.measure, self.seed = patience, certify, measure, seed
+        self.patience, self.seed = seconds("patience", patience), count("seed", seed)
+        self.certify, self.measure = certify, measure
         self.journal = Journal(folder)
         self.offset = 0  # rounds that an earlier server has done
         self.model: Model = {}
         self.last: Model | None = None
         self.asked: list[int] = []
         self.began = 0.0
-        self.grid: Grid | None = None
+        self.grid: Any = None
+
+    def _check(self, rule: Any) -> None:
+        answering(rule, type(self).__name__.strip("_"))
 
     def _least(self) -> int:
         return int(self.rule.least())
@@ -87,17 +98,24 @@ class RobustStrategy(Strategy):
         evaluate_fn: Evaluate | None = None,
     ) -> Result:
         """Flower's own loop; from where an earlier server was killed, if the folder holds its state."""
-        held = self.journal.state()
+        self.offset, self.last, held = 0, None, self.journal.state()
+        if not all(np.isfinite(v).all() for v in model_of(initial_arrays).values() if v.dtype.kind == "f"):
+            raise BadInput(f"{type(self).__name__} was given initial_arrays that are not finite.")
         if held is not None:
-            self.offset, model, self.last = held
+            self.offset, state = held
+            model, self.last = state.model, state.last
             if {n: v.shape for n, v in model.items()} != {n: v.shape for n, v in model_of(initial_arrays).items()}:
                 where = self.journal.folder
                 raise BadInput(f"{where} holds the state of another model than initial_arrays; name another folder.")
-            initial_arrays = record_of(model)
+            initial_arrays = record_of({name: model[name] for name in initial_arrays})
+            self._remember(state.memory)
             log.info("going on after round %d", self.offset)
+            if state.who != self._who():
+                log.warning("the rounds before were by %s, these are by %s", state.who, self._who())
         left, before = max(0, num_rounds - self.offset), self.offset
         told = evaluate_fn and (lambda at, arrays: evaluate_fn(at + before, arrays))
-        result = super().start(grid, initial_arrays, left, timeout, train_config, evaluate_config, told)
+        post: Any = grid if isinstance(grid, LocalGrid) else Mailbox(grid)
+        result = super().start(post, initial_arrays, left, timeout, train_config, evaluate_config, told)
         if not len(result.arrays):  # every round was skipped, or none was left
             result.arrays = initial_arrays
         for name in ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp"):
@@ -128,7 +146,10 @@ class RobustStrategy(Strategy):
         return tolerance(self.rule)
 
     def _messages(self, content: RecordDict, kind: str, nodes: list[int] | None = None) -> list[Message]:
-        return [Message(content=content, dst_node_id=node, message_type=kind) for node in nodes or self.asked]
+        return [
+            Message(content=content, dst_node_id=node, message_type=kind)
+            for node in (self.asked if nodes is None else nodes)
+        ]
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -148,15 +169,19 @@ class RobustStrategy(Strategy):
             self._done(turn, line)
             return None, MetricRecord({"skipped": 1.0})
         line |= told | self._named(came, decision)
-        self.last = dict(zip(self.model, decision.value.values(), strict=True))
-        moved = {name: np.asarray(values + self.last[name], values.dtype) for name, values in self.model.items()}
-        if not all(np.isfinite(values).all() for values in moved.values()):
+        last = {name: np.asarray(decision.value[name]) for name in self.model}
+        moved = self._step(turn, stepped(self.model, last))
+        if moved is None:
             line["skipped"] = "the step leaves the range of floats"
             self._done(turn, line)
             return None, MetricRecord({"skipped": 1.0})
-        self.model = moved
+        self.model, self.last = moved, last
         self._done(turn, line)
         return record_of(moved), MetricRecord(self._figures(line, came))
+
+    def _step(self, turn: int, moved: Model) -> Model | None:
+        """The model to commit, given that which the rule leads to; None if it is not finite."""
+        return moved if all(np.isfinite(values).all() for values in moved.values()) else None
 
     def _decide(self, turn: int, came: Gathered) -> tuple[Decision, dict[str, Any]]:
         words = needs(self.rule, np.random.default_rng((self.seed, turn, 1)), self.last)
@@ -182,14 +207,24 @@ class RobustStrategy(Strategy):
         }
 
     def _figures(self, line: dict[str, Any], came: Gathered) -> dict[str, Any]:
-        """The round in numbers, and the middle one of each of the kept clients' own metrics."""
-        out = {f"client-{name}": value for name, value in middles(came.metrics).items()}
+        """The round in numbers, and the middle one of each of the clients' own metrics."""
+        out = {f"client-{name}": value for name, value in middles(came.metrics, self._f()).items()}
         out |= {name.replace("_", "-"): float(len(line[name])) for name in ("kept", "left_out", "refused", "silent")}
         return out | ({"kappa": float(line["kappa"])} if "kappa" in line else {})
 
     def _done(self, turn: int, line: dict[str, Any]) -> None:
         self.journal.add(line)
-        self.journal.save(turn, self.model, self.last)
+        self.journal.save(turn, State(self.model, self.last, self._memory(), self._who()))
+
+    def _who(self) -> str:
+        return f"{self.rule!r}, seed {self.seed}"
+
+    def _memory(self) -> dict[str, Model]:
+        """What a server's optimiser keeps between rounds; the plain step keeps nothing."""
+        return {}
+
+    def _remember(self, memory: dict[str, Model]) -> None:
+        """Put it back after a restart."""
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -211,16 +246,5 @@ class RobustStrategy(Strategy):
             node = int(reply.metadata.src_node_id)
             if node in self.asked and not reply.has_error():
                 seen.setdefault(node, numbers(reply))
-        found = middles(list(seen.values()))
+        found = middles(list(seen.values()), self._f())
         return MetricRecord(found) if found else None
-
-
-def middles(metrics: list[dict[str, float]]) -> dict[str, Any]:
-    """The lower median of each metric that more than half report.
-
-    >>> middles([{"loss": 0.5, "x": 1.0}, {"loss": 0.7}, {"loss": 1e30}])
-    {'loss': 0.7}
-    """
-    names = dict.fromkeys(name for one in metrics for name in one)
-    found = {name: sorted(one[name] for one in metrics if name in one) for name in names}
-    return {name: values[(len(values) - 1) // 2] for name, values in found.items() if len(values) > len(metrics) / 2}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from holdfast.engines.flower.replies import Gathered, failure, record_of
+from holdfast.engines.flower.arguments import seconds
+from holdfast.engines.flower.metrics import number
+from holdfast.engines.flower.replies import Gathered, failure, record_of, stepped
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput
 from holdfast.rules.decision import Decision
@@ -31,7 +34,7 @@ class TwoPhaseStrategy(RobustStrategy):
     def __init__(
         self, inner: Any, outer: Any = None, election: Any = None, *, vote_timeout: float = 600.0, **words: Any
     ) -> None:
-        if isinstance(inner, TwoPhase):
+        if isinstance(inner, TwoPhase) and outer is None and election is None:
             rule = inner
         elif outer is None:
             raise BadInput(
@@ -39,19 +42,17 @@ class TwoPhaseStrategy(RobustStrategy):
             )
         else:
             rule = TwoPhase(inner, outer, election or Ballot())
-        self.vote_timeout = vote_timeout
+        self.vote_timeout = seconds("vote_timeout", vote_timeout)
         super().__init__(rule, **words)
 
-    def _least(self) -> int:
-        return max(int(self.rule.inner.least()), int(self.rule.outer.least()))
+    def _check(self, rule: Any) -> None:
+        for one in (rule.inner, rule.outer):
+            super()._check(one)
 
     def _decide(self, turn: int, came: Gathered) -> tuple[Decision, dict[str, Any]]:
         rng = np.random.default_rng((self.seed, turn, 1))
         both = self.rule.propose(came.updates, rng=rng, start=self.last, measure=self.measure)
-        models = [
-            {name: np.asarray(self.model[name] + step, self.model[name].dtype) for name, step in one.value.items()}
-            for one in (both.inner, both.outer)
-        ]
+        models = [stepped(self.model, one.value) for one in (both.inner, both.outer)]
         began = time.monotonic()
         voters = [came.nodes[i] for i in range(len(came.nodes)) if i not in both.inner.dropped]
         content = RecordDict({name: record_of(model) for name, model in zip(CANDIDATES, models, strict=True)})
@@ -62,7 +63,7 @@ class TwoPhaseStrategy(RobustStrategy):
         reports = [(came.nodes.index(node), losses) for node, losses in votes.items()]
         winner = self.rule.elect(both, reports)
         decision: Decision = getattr(both, winner.name)
-        told = {"winner": winner.name, "lead": _plain(winner.lead), "votes": len(votes), "bad_votes": bad}
+        told = {"winner": winner.name, "lead": number(float(winner.lead)), "votes": len(votes), "bad_votes": bad}
         told["no_vote"] = [str(node) for node in voters if node not in votes and str(node) not in bad]
         if winner.why:
             told["why"] = winner.why
@@ -96,9 +97,6 @@ def _losses(reply: Message) -> tuple[float, float] | None:
         for name in CANDIDATES:
             value = record.get(name)
             if isinstance(value, (int, float)):
-                told[name] = float(value)
+                found = number(value)
+                told[name] = math.inf if found is None else found
     return (told["inner"], told["outer"]) if len(told) == 2 else None
-
-
-def _plain(number: float | None) -> float | None:
-    return float(number) if number is not None and np.isfinite(number) else None

@@ -5,44 +5,81 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Strategy
+from flwr.serverapp.strategy import FedAvg, FedAvgM, FedXgbBagging, FedXgbCyclic, QFedAvg
 
+from holdfast.engines.flower.replies import Model, model_of, record_of
 from holdfast.engines.flower.strategy import RobustStrategy
+from holdfast.errors import BadInput
+
+MEMORY = ("m_t", "v_t", "momentum_vector")  # what Flower's optimisers keep between rounds
+SHARED = ("fraction_train", "fraction_evaluate", "arrayrecord_key", "configrecord_key")
 
 
-def wrap(strategy: Strategy, rule: Any, **words: Any) -> RobustStrategy:
-    """FedAdam, FedProx and the like, for which the rule's answer is the one reply of a round.
+def wrap(strategy: FedAvg, rule: Any, **words: Any) -> RobustStrategy:
+    """FedAdam, FedYogi, FedAdagrad, FedAvgM, FedProx: the rule's answer is the one reply that they see.
 
-    `words` are those of RobustStrategy. FedProx's μ goes into the messages as FedProx itself puts it there.
+    `words` are those of RobustStrategy; fractions and keys are the strategy's own unless given. FedProx's μ goes into
+    the messages as FedProx puts it there. Counters are the rule's; the optimiser sees the real numbers alone.
     """
-    return _Wrapped(strategy, rule, **words)
+    if not isinstance(strategy, FedAvg) or isinstance(strategy, (QFedAvg, FedXgbBagging, FedXgbCyclic)):
+        raise BadInput(
+            f"wrap was given {type(strategy).__name__}, which needs every client's own reply; it takes FedAdam, "
+            "FedYogi, FedAdagrad, FedAvgM, FedProx and FedAvg."
+        )
+    return _Wrapped(strategy, rule, **{name: getattr(strategy, name) for name in SHARED} | words)
 
 
 class _Wrapped(RobustStrategy):
-    def __init__(self, strategy: Strategy, rule: Any, **words: Any) -> None:
+    def __init__(self, strategy: FedAvg, rule: Any, **words: Any) -> None:
         self.own = strategy
         super().__init__(rule, **words)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        for name, value in (("proximal-mu", getattr(self.own, "proximal_mu", None)),):
-            if value is not None:
-                config[name] = value
-        if hasattr(self.own, "current_arrays"):
-            self.own.current_arrays = {str(k): v.numpy() for k, v in arrays.items()}
+        if (mu := getattr(self.own, "proximal_mu", None)) is not None:
+            config["proximal-mu"] = mu
         return super().configure_train(server_round, arrays, config, grid)
 
-    def aggregate_train(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        arrays, metrics = super().aggregate_train(server_round, replies)
-        if arrays is None or not self.asked:
-            return arrays, metrics
-        key = getattr(self.own, "weighted_by_key", "num-examples")
-        content = RecordDict({self.arrayrecord_key: arrays, "metrics": MetricRecord({key: 1.0})})
-        asked = self._messages(RecordDict(), "train")[0]
-        stepped, _ = self.own.aggregate_train(server_round, [Message(content, reply_to=asked)])
-        return (arrays if stepped is None else stepped), metrics
+    def _step(self, turn: int, moved: Model) -> Model | None:
+        """The optimiser's step towards the rule's answer; one that is not finite leaves no trace in its memory."""
+        real = [name for name, values in moved.items() if values.dtype.kind == "f"]
+        now = {name: self.model[name] for name in real}
+        if hasattr(self.own, "current_arrays"):
+            self.own.current_arrays = record_of(now) if isinstance(self.own, FedAvgM) else now
+        told = MetricRecord({self.own.weighted_by_key: 1.0})
+        content = RecordDict(
+            {self.own.arrayrecord_key: record_of({name: moved[name] for name in real}), "metrics": told}
+        )
+        before, asked = self._memory(), self._messages(RecordDict(), "train")[0]
+        with np.errstate(all="ignore"):
+            stepped, _ = self.own.aggregate_train(turn, [Message(content, reply_to=asked)])
+            found = {} if stepped is None else model_of(stepped)
+            cast = {name: found[name].astype(moved[name].dtype) for name in real if name in found}
+        done = super()._step(turn, moved | cast)
+        if done is None:
+            self._remember(before)
+        return done
+
+    def _memory(self) -> dict[str, Model]:
+        held = {name: getattr(self.own, name, None) for name in MEMORY}
+        return {
+            name: {key: np.array(values) for key, values in self._by_name(part).items()}
+            for name, part in held.items()
+            if part
+        }
+
+    def _by_name(self, part: dict[str, np.ndarray] | list[np.ndarray]) -> Model:
+        if isinstance(part, dict):
+            return part
+        real = [name for name, values in self.model.items() if values.dtype.kind == "f"]
+        return dict(zip(real, part, strict=True))
+
+    def _remember(self, memory: dict[str, Model]) -> None:
+        for name in MEMORY:
+            if hasattr(self.own, name):
+                part: Any = memory.get(name)
+                setattr(self.own, name, list(part.values()) if part and name == "momentum_vector" else part)

@@ -1,0 +1,1 @@
+"""Handwritten digits learned by nodes of which some lie."""

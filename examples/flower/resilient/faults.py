@@ -1,0 +1,63 @@
+"""The ways in which a node can misbehave, one by one: what the server must live with."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from flwr.app import Context, Message, MetricRecord, RecordDict
+from flwr.clientapp.typing import ClientAppCallable
+
+from holdfast.engines.flower import model_of, record_of
+from resilient.task import Model
+
+Spoil = Callable[[Model, Model], dict[str, np.ndarray]]  # of the model that came and the one that it was trained to
+
+
+def misbehaving(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+    """Flower calls this around the client; the fault's name is in the node's configuration."""
+    voting = message.metadata.message_type.startswith("query")
+    match fault(context), voting:
+        case "exception", _:
+            raise RuntimeError("this client is broken")
+        case "exit", False:
+            os._exit(1)
+        case "hang", _:
+            time.sleep(3600)
+    sent = None if voting else model_of(message.content.array_records["arrays"])
+    reply = call_next(message, context)
+    name = fault(context)
+    if name == "empty":
+        return Message(RecordDict(), reply_to=message)
+    if voting and name in VOTES:
+        return Message(RecordDict({"vote": MetricRecord(VOTES[name])}), reply_to=message)
+    if sent is not None and name in SPOILED:
+        spoiled = SPOILED[name](sent, model_of(reply.content["arrays"]))  # type: ignore[arg-type]
+        reply.content["arrays"] = record_of(spoiled)
+    return reply
+
+
+def fault(context: Context) -> str:
+    """What the node is told to do; in a simulation, the last `liars` nodes do what the run says."""
+    own = context.node_config
+    if "fault" in own:
+        return str(own["fault"])
+    honest = int(own["num-partitions"]) - int(context.run_config["liars"])
+    return str(context.run_config["fault"]) if int(own["partition-id"]) >= honest else ""
+
+
+SPOILED: dict[str, Spoil] = {
+    "reverse": lambda old, new: {k: old[k] - 10 * (new[k] - old[k]) for k in new},
+    "nan": lambda _, new: {k: np.full_like(new[k], np.nan) for k in new},
+    "huge": lambda _, new: {k: np.full_like(new[k], 1e38) for k in new},
+    "shape": lambda _, new: {k: new[k].ravel()[:-1] for k in new},
+    "keys": lambda _, new: {f"not-{k}": new[k] for k in new},
+}
+VOTES: dict[str, dict[str, Any]] = {
+    "bad-vote": {"inner": [1.0, 2.0], "outer": float("nan")},
+    "reverse": {"inner": 1e30, "outer": 0.0},
+}
+FAULTS = ("exception", "exit", "hang", "empty", *dict.fromkeys([*SPOILED, *VOTES]))

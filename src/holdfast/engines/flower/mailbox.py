@@ -1,0 +1,75 @@
+"""Messages out and replies in, so that no reply stands in the way of another and nobody speaks in another's name."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import httpx
+from flwr.app import Error, Message
+from flwr.serverapp import Grid
+
+log = logging.getLogger("flwr.holdfast")
+FIRST, SLOWEST = 0.2, 3.0  # seconds between two looks for a reply
+
+
+class Mailbox:
+    """A grid whose replies are fetched one by one.
+
+    Flower's own grid fetches all replies of a round together: one that cannot be read loses the others, one that is
+    announced and never uploaded holds them up, and who sent it is what it says itself. Here every reply has a thread
+    of its own and the name of the node that was asked. Everything else is the grid's.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.grid, name)
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
+        """The replies that came in time; what cannot be read is an error reply."""
+        asked = list(messages)
+        names = [name for name in self.grid.push_messages(asked) if name]
+        inbox: SimpleQueue[Message | Exception] = SimpleQueue()
+        over = threading.Event()
+        for name, message in zip(names, asked, strict=False):
+            threading.Thread(target=self._fetch, args=(name, message, inbox, over), daemon=True).start()
+        until = None if timeout is None else time.monotonic() + timeout
+        found, lost = list[Message](), None
+        try:
+            while len(found) < len(names):
+                got = inbox.get(timeout=None if until is None else max(0.0, until - time.monotonic()))
+                if isinstance(got, Message):
+                    found.append(got)
+                else:
+                    lost = got
+        except Empty:
+            pass
+        finally:
+            over.set()
+        if lost is not None and not found:
+            raise lost
+        return found
+
+    def _fetch(self, name: str, asked: Message, inbox: SimpleQueue[Any], over: threading.Event) -> None:
+        """Look for one reply until it is there."""
+        pause = FIRST
+        while not over.is_set():
+            try:
+                came = list(self.grid.pull_messages([name]))
+            except httpx.TransportError as error:  # nobody's fault; the link may come back
+                came = []
+                inbox.put(error)
+            except Exception as error:  # whatever a hostile reply makes a reader say
+                came = [Message(Error(0, f"sent what cannot be read ({type(error).__name__})"), reply_to=asked)]
+            if came:
+                came[0].metadata.__dict__["_src_node_id"] = asked.metadata.dst_node_id
+                return inbox.put(came[0])
+            over.wait(pause)
+            pause = min(SLOWEST, 1.5 * pause)
+        return None

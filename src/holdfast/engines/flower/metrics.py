@@ -1,0 +1,41 @@
+"""What clients report of themselves: plain numbers, summed up so that liars cannot move them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flwr.app import Message
+
+
+def number(value: Any) -> float | None:
+    """A finite float, or None: what clients send may be anything."""
+    if not isinstance(value, (int, float)):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def numbers(reply: Message) -> dict[str, float]:
+    """The plain finite numbers among a reply's metrics, by name."""
+    if not reply.has_content():
+        return {}
+    found = {
+        str(name): number(value) for record in reply.content.metric_records.values() for name, value in record.items()
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def middles(metrics: list[dict[str, float]], f: int = 0) -> dict[str, Any]:
+    """The lower median of each metric that more than half report, and enough of them that f liars are a minority.
+
+    >>> middles([{"loss": 0.5, "x": 1.0}, {"loss": 0.7}, {"loss": 1e30}], f=1)
+    {'loss': 0.7}
+    """
+    names = dict.fromkeys(name for one in metrics for name in one)
+    found = {name: sorted(one[name] for one in metrics if name in one) for name in names}
+    least = max(len(metrics) // 2, 2 * f) + 1
+    return {name: values[(len(values) - 1) // 2] for name, values in found.items() if len(values) >= least}
