@@ -7,9 +7,10 @@ from typing import Any
 
 from holdfast.guarantees.bounds import bounds, everyone, least, number
 from holdfast.guarantees.criteria import CRITERIA, SPREADS
-from holdfast.report.plots import COLOURS, DASHES, MARKERS, blank, save
+from holdfast.report.plots import COLOURS, blank, save
 
 Row = dict[str, Any]
+WIDE = 5  # panels side by side
 
 
 def constants(n: int, f: int) -> str:
@@ -47,26 +48,30 @@ def _name(row: Row) -> str:
 
 
 def drawn(rows: list[Row], n: int, out: Path) -> None:
-    """κ over f for one n: a line what is proved, a mark what a search found."""
+    """κ over f for one n, a panel a rule: a line what is proved, marks what a search found, grey what none is below."""
     mine = [row for row in rows if row["n"] == n]
     names = list(dict.fromkeys(_name(row) for row in mine))
-    picture = blank(7.2, 4.2)
-    axes = picture.subplots()
-    for at, name in enumerate(names):
-        some = sorted((row for row in mine if _name(row) == name), key=lambda row: row["f"])
-        colour, dash = COLOURS[at % len(COLOURS)], DASHES[at // len(COLOURS) % len(DASHES)]
-        f = [row["f"] for row in some]
-        axes.plot(f, [row["proved"]["kappa"] for row in some], color=colour, linestyle=dash, linewidth=1.4)
-        seen = [row["worst"]["kappa"] for row in some]
-        axes.plot(f, seen, MARKERS[at % len(MARKERS)], color=colour, markersize=6, label=name, fillstyle="none")
     liars = sorted({row["f"] for row in mine})
     limit = [least(n, f)["kappa"] for f in liars]
-    axes.plot(liars, limit, color="#7f7f7f", linewidth=4, alpha=0.4, label="no rule below", zorder=0)
-    axes.set_yscale("log")
-    axes.set_xticks(liars)
-    axes.set_xlabel(f"f, of n = {n}")
-    axes.set_ylabel("κ: proved (line), worst round found (mark)")
-    axes.grid(alpha=0.3, linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
-    picture.legend(fontsize=8, loc="outside right center", frameon=False)
+    picture = blank(9.0, 1.55 * -(-len(names) // WIDE) + 0.5)
+    panels = picture.subplots(-(-len(names) // WIDE), WIDE, sharex=True, sharey=True, squeeze=False).ravel()
+    for name, axes in zip(names, panels, strict=False):
+        some = sorted((row for row in mine if _name(row) == name), key=lambda row: row["f"])
+        f = [row["f"] for row in some]
+        axes.plot(liars, limit, color="#7f7f7f", linewidth=3, alpha=0.4, label="no rule below")
+        axes.plot(f, [row["proved"]["kappa"] for row in some], color=COLOURS[0], linewidth=1.4, label="proved")
+        seen = [row["worst"]["kappa"] for row in some]
+        axes.plot(f, seen, "o", color=COLOURS[1], markersize=5, fillstyle="none", label="worst round found")
+        axes.set_title(name, fontsize=7.5)
+        axes.set_yscale("log")
+        axes.set_xticks(liars)
+        axes.grid(alpha=0.3, linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=7)
+    for axes in panels[len(names) :]:
+        axes.set_visible(False)
+    picture.supxlabel(f"f, of n = {n}", fontsize=9)
+    picture.supylabel("κ", fontsize=9, rotation=0)
+    lines, words = panels[0].get_legend_handles_labels()
+    picture.legend(lines, words, fontsize=8, loc="outside upper center", ncols=3, frameon=False)
     save(picture, out)
