@@ -1,9 +1,9 @@
 """Flower's own strategies and ours: under one bad client, and what they cost.
 
-Three parts. Nine clients of which one misbehaves, in every way, through every strategy: does the run end, and how far is
-the model from the mean of the honest clients' models? Thirty-five clients that return a constant, two phases: CPU time
-against stock FedAvg with a second message of the same size. One aggregation of the same fifty messages, d = 1,000,000:
-time against Flower's MultiKrum and Bulyan.
+Three parts. Nine clients of which one misbehaves, in every way, through every strategy: does the run end, and how far
+is the model from the mean of the honest clients' models? Thirty-five clients that return a constant, two phases: CPU
+time against stock FedAvg with a second message of the same size. One aggregation of the same fifty messages, d =
+1,000,000: time against Flower's MultiKrum and Bulyan.
 
 example:  python benchmarks/flower.py --out results/benchmarks/flower.json
 """
@@ -53,7 +53,7 @@ def told(message: Message, arrays: ArrayRecord | None, metrics: dict[str, Any] |
     return Message(content, reply_to=message)
 
 
-def failing(message: Message, w: np.ndarray) -> Message:
+def failing(_: Message, __: np.ndarray) -> Message:
     raise RuntimeError("this client is broken")
 
 
@@ -65,9 +65,9 @@ LIES: dict[str, Callable[[Message, np.ndarray], Message]] = {
     "1e30": lambda m, w: told(m, record_of({"w": np.full_like(w, 1e30)}), USUAL),
     "shape": lambda m, w: told(m, record_of({"w": w[:-1]}), USUAL),
     "names": lambda m, w: told(m, record_of({"v": w}), USUAL),
-    "empty": lambda m, w: told(m, None, None),
+    "empty": lambda m, _: told(m, None, None),
     "no metrics": lambda m, w: told(m, record_of({"w": w}), None),
-    "no arrays": lambda m, w: told(m, None, USUAL),
+    "no arrays": lambda m, _: told(m, None, USUAL),
     "1e30 examples": lambda m, w: told(m, record_of({"w": w - 5}), {"num-examples": 1e30}),
     "0 examples": lambda m, w: told(m, record_of({"w": w}), {"num-examples": 0}),
     "examples as list": lambda m, w: told(m, record_of({"w": w}), {"num-examples": [1.0, 2.0]}),

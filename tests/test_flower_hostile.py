@@ -37,17 +37,14 @@ def answered(message: Message, model: Model, **metrics: Any) -> Message:
     return Message(RecordDict({"arrays": record_of(model), "metrics": told}), reply_to=message)
 
 
-def clients(lie: Any = None, liars: tuple[int, ...] = (0,), step: float = 1.0) -> ClientApp:
+def clients(lie: Any = None, liars: tuple[int, ...] = (0,)) -> ClientApp:
     """Every client moves everything by one; the liars' replies go through `lie`."""
     app = ClientApp()
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
         old = model_of(message.content.array_records["arrays"])
-        if "a" in old:
-            new = {name: values + values.dtype.type(step) for name, values in old.items()}
-        else:
-            new = dict(old)
+        new = {name: values + values.dtype.type(1) for name, values in old.items()}
         reply = answered(message, new)
         mine = int(context.node_config["partition-id"])
         return lie(message, new, mine) if lie is not None and mine in liars else reply

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import CenterwO, Krum, MeanwO
+from holdfast import CenterwO, Krum, MeanwO, parse
 from holdfast.geometry import Measure, distances
 from holdfast.points import Points
 from holdfast.updates import read
@@ -206,3 +206,21 @@ def test_any_cloud(seed: int, dtype: Any) -> None:
     copy = rng.integers(0, n, n)
     X = np.where(rng.random((n, 1)) < 0.4, X[copy], X).astype(dtype)
     assert worst(X) < (5e-5 if dtype == np.float32 else 1e-9)
+
+
+IDLE = [
+    *("MeanwO(f=3)", "MeanExact(f=3)", "CenterwO(f=3)", "CenterExact(f=3)", "MDA(f=3)", "SMEA(f=3)", "Krum(f=3)"),
+    *("MultiKrum(f=3)", "NNM(f=3) >> CWTM(f=3)", "NearestTo(CWTM(f=3))", "StreamCenterwO(f=3)", "GeometricMedian()"),
+    *("Medoid()", "CAF(f=3)", "DnC(f=3)", "Bulyan(f=1)"),
+]
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_idle_workers_do_not_let_tiny_liars_choose_the_scale(name: str) -> None:
+    """Zeros and liars at 1e-160 are more than half of the rows; a liar at 1e30 must not be as near as the honest."""
+    rng = np.random.default_rng(0)
+    honest = np.vstack([np.zeros((3, 4)), rng.normal(1, 0.1, size=(3, 4))])
+    X = np.vstack([np.full((1, 4), 1e30), np.full((1, 4), 1e-160), np.full((1, 4), -1e-160), honest])
+    words = {"rng": rng} if parse(name).random else {}
+    for order in (np.arange(9), np.arange(9)[::-1], rng.permutation(9)):
+        assert np.abs(parse(name)(X[order], **words)).max() < 2

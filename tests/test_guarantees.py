@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from itertools import islice
+from fractions import Fraction
+from itertools import combinations, islice
 from math import inf, isclose, sqrt
 from pathlib import Path
 from typing import Any
@@ -462,16 +463,43 @@ def test_a_search_behind_mixing_that_did_not_end_promises_nothing() -> None:
     assert promised((NNM(3) >> MeanExact(3)).decide(X), 30, 3) < inf
 
 
-@pytest.mark.parametrize("scale", [1e-140, 1e-160, 1e-170, 1e-200])
-def test_vectors_whose_squares_vanish_are_not_certified_as_equal(scale: float) -> None:
+@pytest.mark.parametrize("scale", [1e-140, 1e-160, 1e-170, 1e-200, 1e160, 1e200])
+def test_vectors_whose_squares_vanish_or_overflow_are_certified_through_their_updates(scale: float) -> None:
     X = np.random.default_rng(0).normal(size=(9, 5))
-    true = worst("kappa", MeanwO(2)(X), X, 2).value
     decision = MeanwO(2).decide(X * scale)
-    for told in (certificate(decision), certificate(decision, X * scale)):
-        assert told.kappa >= true
-        assert told.pull is not None
-        assert told.pull > 0
-    assert certificate(decision, X * scale).kappa < 2 * certificate(MeanwO(2).decide(X)).kappa
+    told, alone, usual = certificate(decision, X * scale), certificate(decision), certificate(MeanwO(2).decide(X), X)
+    assert isclose(told.kappa, usual.kappa, rel_tol=1e-6)
+    assert told.pull is not None
+    assert usual.pull is not None
+    assert isclose(told.pull / scale, usual.pull, rel_tol=1e-6)
+    assert alone.how == "the rule's own bound"
+    assert alone.pull is None
+    assert alone.anywhere == inf
+
+
+def test_rows_of_all_sizes_are_certified_truly() -> None:
+    rng = np.random.default_rng(3)
+    sizes = [1e-300, 1e-200, 1e-160, 1e-150, 1e-30, 1.0, 1.0, 1.0, 1e30, 1e150, 1e200, 1e300]
+    for at in range(300):
+        n = int(rng.integers(5, 8))
+        f = int(rng.integers(0, (n - 1) // 2 + 1))
+        X = rng.normal(size=(n, 2)) * rng.choice(sizes, size=(n, 1)) * (rng.random((n, 1)) > 0.3)
+        decision = CERTIFIED[at % len(CERTIFIED)](f).decide(X)
+        assert np.isfinite(decision.value).all()
+        told = certificate(decision, X, f=f)
+        assert told.kappa == inf or told.kappa * (1 + 1e-6) + 1e-9 >= exactly(decision.value, X, f), (decision, X)
+
+
+def exactly(F: np.ndarray, X: np.ndarray, f: int) -> Fraction:
+    """The largest κ over all honest sets that are not one point, in fractions."""
+    wide, at, h = [[Fraction(v) for v in row] for row in X.tolist()], [Fraction(v) for v in F.tolist()], len(X) - f
+    worst = Fraction(0)
+    for S in combinations(wide, h):
+        mean = [sum(column) / h for column in zip(*S, strict=True)]
+        spread = sum((v - m) ** 2 for row in S for v, m in zip(row, mean, strict=True)) / h
+        off = sum((v - m) ** 2 for v, m in zip(at, mean, strict=True))
+        worst = max(worst, off / spread if spread else Fraction(0))
+    return worst
 
 
 def test_one_worker_is_certified() -> None:

@@ -36,13 +36,15 @@ class Distances(NamedTuple):
     error: float = 0.0
 
 
-def distances(points: Points, centres: np.ndarray | None = None, wide: bool = False) -> Distances:
+def distances(
+    points: Points, centres: np.ndarray | None = None, wide: bool = False, core: int | None = None
+) -> Distances:
     """Squared distances of the centres (None: all) to all points and anchors, times scale squared.
 
     The scale is a power of two, 1 unless the numbers are so large or small that squares would leave
-    the range of floats; it is that of the row of lower-median size, which no minority can choose.
-    Between finite rows D may be +inf where one is some 1e150 times larger than that. `wide` multiplies in
-    float64 throughout.
+    the range of floats. It is that of the `core`-th smallest row, n - f for a rule that tolerates f: every n - f rows
+    hold one that is as large, and f liars cannot make it larger than all honest rows. Between finite rows D may
+    be +inf where one is some 1e150 times larger than that. `wide` multiplies in float64 throughout.
 
     >>> from holdfast.updates import read
     >>> D, scale, error = distances(Points.rows(read([[0.0, 0.0], [3.0, 4.0]], "me"), np.arange(2)))
@@ -53,34 +55,42 @@ def distances(points: Points, centres: np.ndarray | None = None, wide: bool = Fa
     if len(centres) == 0:
         return Distances(np.zeros((0, len(points))))
     with np.errstate(all="ignore"):  # overflow is an answer here: such rows are looked at again
-        measure = Measure(points, centres, wide)
+        measure = Measure(points, centres, wide, core=core)
         if not measure.whole():
-            measure = Measure(points, centres, True, _scale(points))
+            measure = Measure(points, centres, True, _scale(points, measure.core), core)
             measure.whole()
     return Distances(measure.D, measure.scale, measure.error)
 
 
-def _scale(points: Points) -> float:
-    """The power of two that brings the row of lower-median size to about one; float32 needs none."""
+def _scale(points: Points, core: int) -> float:
+    """The power of two that brings the core-th smallest row to about one; float32 needs none."""
     if all(leaf.kind == "f4" for leaf in points.source.leaves if leaf.measured):
         return 1.0  # its squares all have room in float64
     top, at = np.zeros(len(points)), np.arange(len(points))
     for leaf, s, e in points.chunks(len(points)):
         np.maximum(top, np.abs(points.block(leaf, s, e, np.float64, at)).max(axis=1), out=top)
-    middle = _middle(top, points.k)
+    middle = _size(top, points.k, core) or float(top[top > 0].min(initial=np.inf))  # all are zero but a few: those
     return float(np.ldexp(1.0, -max(-1022, int(np.frexp(middle)[1])))) if 0 < middle < np.inf else 1.0
 
 
-def _middle(sizes: np.ndarray, k: int) -> float:
-    """The lower median of the first k, or an anchor's if that is larger: anchors are our own."""
-    return float(max(np.sort(sizes[:k])[(k - 1) // 2], sizes[k:].max(initial=0.0)))
+def _size(sizes: np.ndarray, k: int, core: int) -> float:
+    """The core-th smallest of the first k, or an anchor's if that is larger: anchors are our own."""
+    return float(max(np.sort(sizes[:k])[core - 1], sizes[k:].max(initial=0.0)))
 
 
 class Measure:
     """One matrix of distances while it is being measured."""
 
-    def __init__(self, points: Points, centres: np.ndarray, wide: bool = False, scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        points: Points,
+        centres: np.ndarray,
+        wide: bool = False,
+        scale: float = 1.0,
+        core: int | None = None,
+    ) -> None:
         self.points, self.centres, self.scale = points, centres, scale
+        self.core = max(1, min(points.k, points.k // 2 + 1 if core is None else core))
         self.wide = wide or points.mix is not None
         self.row = np.full(len(points), -1)  # of a point in D, if it is a centre
         self.row[centres] = np.arange(len(centres))
@@ -94,7 +104,7 @@ class Measure:
         everyone = np.arange(len(self.points))
         g = self._level(everyone, None, 0, np.ones(self.D.shape, bool))
         low, high = RANGE["f8" if self.wide else self._kind()]
-        return bool(low < _middle(np.nan_to_num(g, nan=np.inf), self.points.k) < high)
+        return bool(low < _size(np.nan_to_num(g, nan=np.inf), self.points.k, self.core) < high)
 
     def _kind(self) -> str:
         return min(leaf.kind for leaf in self.points.source.leaves if leaf.measured)

@@ -26,7 +26,6 @@ from holdfast.rules.driver import placed
 from holdfast.updates import Leaf, Measured, read
 
 Array = np.ndarray
-TINY = 1e-250  # if no squared distance is above this, digits were lost at the end of the range of float64
 COARSE = {"bfloat16": 2.0**-7, "float16": 2.0**-10}  # what is computed in float32 and told in less
 FOUND = 1e-6  # of a radius: how well the searches for a median find it
 
@@ -95,21 +94,21 @@ def certificate(
     w, D, error, scale = decision.weights[decision.rows], decision.distances, decision.error, 1.0
     clear, rounding = True, (0.0, 0.0)
     if D is not None and not decision.mixed and abs(w.sum() - 1) <= 1e-9:
-        w, clear = w / w.sum(), bool(D.max(initial=0.0) >= TINY)
+        w, clear = w / w.sum(), decision.scale == 1.0  # else digits were lost on the way back into the units
     else:
         D = None
     if D is None or not (clear or X is None):
         if X is None:
             raise BadInput(f"{decision.rule!r} did not measure all distances; pass the updates as well, as X.")
-        D, scale, error, rounding = _measured(decision, X, measure)
+        D, scale, error, rounding = _measured(decision, X, measure, n - f)
         w, clear = np.append(np.zeros(n), 1.0), True
     kept = _kept(decision, n - f)
     found = decision.bound if isinstance(decision.rule, MeanExact) and D is decision.distances else None
     T, alpha = _spread(D[:n, :n], kept, error, found)
     with np.errstate(over="ignore"):  # back into the units of the vectors
         e = lengths(D, w, error)[:n] / scale
-    if not clear:  # all that is known: every squared distance is below this
-        T, alpha, e = None if T is None else n * TINY, None, np.full(n, sqrt(TINY))
+    if not clear:
+        T, alpha, e = None, None, np.full(n, inf)
     kappa, how = min(
         (relative(D, w, n, f, error) if clear else inf, "this round's vectors"),
         (_approximation(alpha, n, f), "its cost and the least that any set can have"),
@@ -130,13 +129,15 @@ def certificate(
     )
 
 
-def _measured(decision: Decision, X: Any, measure: Measured | None) -> tuple[Array, float, float, tuple[float, float]]:
+def _measured(
+    decision: Decision, X: Any, measure: Measured | None, core: int
+) -> tuple[Array, float, float, tuple[float, float]]:
     """Distances of the rows that were looked at, and of the answer as one more; their scale, error; see _rounded."""
     given = read(X, repr(decision.rule), decision.value, measure)
     if given.n != decision.n:
         raise BadInput(f"X has {given.n} updates, the decision is about {decision.n}; pass the same updates.")
     at = placed(decision.value, given, f"{decision.rule!r} gave an answer")
-    D, scale, error = distances(Points.rows(given, decision.rows, at).anchored(("start",)), wide=True)
+    D, scale, error = distances(Points.rows(given, decision.rows, at).anchored(("start",)), wide=True, core=core)
     leaves = [leaf for leaf in given.floats if leaf.measured]
     with np.errstate(over="ignore"):
         size = float(np.linalg.norm([np.linalg.norm(leaf.extras[-1].astype(float)) for leaf in leaves]))

@@ -40,6 +40,7 @@ def lengths(D: Array, w: Array, error: float = 0.0) -> Array:
     return np.nan_to_num(np.sqrt(g + off), nan=inf, posinf=inf)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is not finite proves nothing
 def relative(D: Array, w: Array, n: int, f: int, error: float) -> float:
     """κ(X): at least every κ_S, for the answer Σ w_i x_i and distances that are right up to the part `error`.
 
@@ -90,6 +91,8 @@ def _proved(s: Array, g: Array, off: Array, f: int) -> float:
     def largest(rho: float) -> tuple[float, float]:
         left = 1 - rho * h
         own = s + left * g + (abs(left) + EPS) * off + 4 * EPS * (1 + rho * h) * g  # of left itself, too
+        if not np.isfinite(own).all():
+            return inf, 0.0
         top = np.argsort(own)[f:]
         fall = h * float((g[top] + off[top] if left > 0 else g[top] - off[top]).sum())
         return float(own[top].sum() + 8 * n * EPS * np.abs(own[top]).sum()), fall

@@ -30,8 +30,9 @@ class Decision:
 
     `weights` has one entry a worker: its weight in the answer, or, for rules on single coordinates, the
     share of coordinates in which it was used. `distances` are the squared distances that the last distance
-    stage saw, over `rows` unless it saw `mixed` ones, each wrong by at most the part `error` of it. `cost` is the
-    rule's own cost and `bound` a lower bound on the optimal one, where known.
+    stage saw, over `rows` unless it saw `mixed` ones, each wrong by at most the part `error` of it; if their squares
+    leave the range of floats they were measured at another `scale`. `cost` is the rule's own cost and `bound` a lower
+    bound on the optimal one, where known.
     """
 
     rule: Any
@@ -44,6 +45,7 @@ class Decision:
     distances: np.ndarray | None = field(default=None, repr=False)
     mixed: bool = False
     error: float = 0.0
+    scale: float = 1.0
     cost: float | None = None
     bound: float | None = None
     note: str = ""

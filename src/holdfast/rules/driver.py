@@ -101,6 +101,7 @@ def _round(
         distances=_unscaled(D, scale, 2) if D.size and len(D) == D.shape[1] else None,
         mixed=points.mix is not None or len(D) != len(rows),
         error=error,
+        scale=scale,
         cost=None if cost is None else float(cost),
         bound=None if bound is None else float(bound),
         note=told(rule, asked, dropped, rows),
@@ -128,10 +129,11 @@ def _mixed(rule: Any, points: Points, rng: Rng | None, memo: Memo) -> tuple[Poin
             continue
         points = points.anchored(stage.anchors)
         centres = stage.centres(points.names(), rng)
-        needed = (stage.anchors, None if centres is None else tuple(centres), stage.precise)
+        core = points.k - stage.f if hasattr(stage, "f") else None  # so many rows always hold an honest one
+        needed = (stage.anchors, None if centres is None else tuple(centres), stage.precise, core)
         if needed != measured:
             name = None if points.mix is not None or stage.anchors else (needed, points.names().tobytes())
-            seen = memo.get(name) or distances(points, centres, stage.precise)
+            seen = memo.get(name) or distances(points, centres, stage.precise, core)
             if name is not None:
                 memo[name] = seen
         if hasattr(stage, "choose"):

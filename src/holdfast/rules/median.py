@@ -10,6 +10,7 @@ from holdfast.rules.clustering import even, nearest
 
 STEPS, STILL = 2000, 1e-10  # most steps of the search; how little of a radius the answer may still move
 NEWTON = 200  # vectors up to which a step may solve an equation of that size, and how many steps may
+MOST = 1e290  # a squared distance that leaves room for sums
 ROUNDING = 1e-13  # of a sum of products of distances, relative to the sum of their sizes
 
 
@@ -52,7 +53,9 @@ class GeometricMedian(DistanceRule):
             for _ in range(self.iterations):
                 w = _step(D, w, self.floor)
             return w
-        return _search(D)
+        centre = int(np.sort(D, axis=1)[:, n // 2].argmin())
+        place = np.where(np.isinf(D[centre]), centre, np.arange(n))  # what is still out of sight counts as the centre
+        return np.bincount(place, _search(np.minimum(D[np.ix_(place, place)], MOST)), n)
 
 
 def _lengths(D: Distances, w: Weights) -> np.ndarray:
