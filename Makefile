@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: help install test lint cover fuzz demo table tables paper picture certify bench clean
+.PHONY: help install test lint cover fuzz demo table tables paper picture certify deployment bench clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -58,6 +58,10 @@ certify: install  ## try to break every proved constant and certificate: 10,000 
 	$(RUN)/python benchmarks/certify.py
 	$(RUN)/python benchmarks/report.py
 
+deployment: install  ## Flower's real servers on loopback, fault by fault; about a quarter of an hour
+	$(RUN)/python benchmarks/deployment.py
+	$(RUN)/python benchmarks/report.py
+
 bench: install  ## speed against peers and the limit, as ratios; memory on a file of 4 GB
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-deps byzfl==0.0.11  # the peer
 	$(RUN)/python benchmarks/kernels.py
@@ -65,6 +69,7 @@ bench: install  ## speed against peers and the limit, as ratios; memory on a fil
 	$(RUN)/python benchmarks/search.py
 	$(RUN)/python benchmarks/training.py
 	$(RUN)/python benchmarks/cell.py
+	$(RUN)/python benchmarks/flower.py
 	$(RUN)/python benchmarks/certificates.py $(if $(DATA),--data $(DATA))
 	$(RUN)/python benchmarks/report.py
 

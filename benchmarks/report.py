@@ -141,6 +141,26 @@ def gradients() -> str:
     return "\n".join([*out, "", cost, ""])
 
 
+def flower(text: str) -> str:
+    """docs/flower.md with its tables put in."""
+    deployed = json.loads((ROOT / "results" / "flower" / "deployment.json").read_text())
+    out = ["| the bad node | the run | accuracy | what the journal says of it |", "| --- | --- | ---: | --- |"]
+    for row in deployed["rows"]:
+        said = row["said"] or "nothing to say"
+        out.append(f"| {row['what']} | {row['status']}, {row['rounds']} rounds | {row['accuracy']:.2f} | {said} |")
+    text = put(text, "faults", "\n".join([*out, ""]))
+    told = json.loads((RESULTS / "flower.json").read_text())
+    kinds = list(next(iter(told["faults"].values())))
+    out = [f"| strategy | {' | '.join(kinds)} |", f"| --- |{' --- |' * len(kinds)}"]
+    for name, row in told["faults"].items():
+        out.append(f"| {name} | {' | '.join(row[kind].replace('aborts', '**aborts**') for kind in kinds)} |")
+    text = put(text, "peers", "\n".join([*out, ""]))
+    out = ["| what | against | measured |", "| --- | --- | --- |"]
+    for row in told["rows"]:
+        out.append(f"| {row['what']} | {row['against']} | {row['measure']} {row['value']:.2g}× (bar {row['bar']}) |")
+    return put(text, "cost", "\n".join([*out, ""]))
+
+
 def searches() -> str:
     """docs/search.md, whole: the optimum's price, many workers, little memory."""
     rows = json.loads((RESULTS / "search.json").read_text())["rows"]
@@ -184,7 +204,7 @@ def pictures() -> None:
 if __name__ == "__main__":
     pictures()
     (ROOT / "docs" / "search.md").write_text(searches())
-    docs = {"training": trained, "paper": papers, "guarantees": promises}
+    docs = {"training": trained, "paper": papers, "guarantees": promises, "flower": flower}
     made_of = {ROOT / "README.md": replaced} | {ROOT / "docs" / f"{name}.md": made for name, made in docs.items()}
     for path, made in made_of.items():
         path.write_text(made(path.read_text()))

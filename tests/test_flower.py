@@ -17,11 +17,12 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedProx
 
-from holdfast import CWM, CWTM, Average, BadInput, CenteredClipping, Krum, Mean2P, MeanwO, OuterMean, parse
+from holdfast import CWM, CWTM, Average, BadInput, Bulyan, CenteredClipping, Krum, Mean2P, MeanwO, OuterMean, parse
 from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, momentum, vote, wrap
 from holdfast.engines.flower.replies import model_of, record_of
 from holdfast.engines.flower.sampling import available, drawn, risk
 from holdfast.report.nodes import nodes, read, summary, write
+from tests.oracles import bulyan_picks
 
 TARGETS = (np.random.default_rng(0).normal(size=(9, 6)) * 0.1 + 1).astype(np.float32)
 Lie = Callable[[Message, Context, dict[str, np.ndarray]], Message]
@@ -429,6 +430,34 @@ def test_model_weights_with_a_large_offset_hide_nobody() -> None:
         _, told = strategy.aggregate_train(1, grid.send_and_receive(messages))
         assert told is not None
         assert told["left-out"] == (9.0 if rule == Krum(2) else 2.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bulyan_picks_one_after_the_other(seed: int) -> None:
+    """Flower's own Bulyan takes the best θ at once, another rule (D01 of the peers' defects)."""
+    X = np.random.default_rng(seed).normal(size=(15, 30))
+    sent = ClientApp()
+
+    @sent.train()
+    def train(message: Message, context: Context) -> Message:
+        return reply(message, record_of({"w": X[int(context.node_config["partition-id"])]}))
+
+    strategy = RobustStrategy(Bulyan(f=3), fraction_evaluate=0.0)
+    result = strategy.start(LocalGrid(sent, 15), record_of({"w": np.zeros(30)}), num_rounds=1)
+    picked = X[bulyan_picks(X, 3)]
+    beta, middle = len(picked) - 6, np.median(picked, axis=0)
+    near = np.take_along_axis(picked, np.argsort(abs(picked - middle), axis=0, kind="stable")[:beta], axis=0)
+    np.testing.assert_allclose(model_of(result.arrays)["w"], near.mean(axis=0), atol=1e-12)
+
+
+def test_no_client_costs_a_collection_of_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flower's own Bulyan collects once a client (D19): seconds a round."""
+    import gc
+
+    asked: list[int] = []
+    monkeypatch.setattr(gc, "collect", lambda *_: asked.append(1) or 0)
+    run(RobustStrategy(Bulyan(f=1)), app(), rounds=2)
+    assert not asked
 
 
 def test_a_lone_inner_is_refused() -> None:

@@ -12,7 +12,7 @@ from flwr.supernode.cli import flower_supernode
 push = node._push_messages
 
 
-def twice(state: Any, store: Any, send: Any, push_object: Any) -> None:
+def twice(state: Any, object_store: Any, send: Any, push_object: Any) -> None:
     """Flower's own pushing of replies, with a sender that repeats itself."""
 
     def send_twice(message: Any, tree: Any, seconds: float) -> Any:
@@ -26,7 +26,7 @@ def twice(state: Any, store: Any, send: Any, push_object: Any) -> None:
             message.metadata.__dict__["_message_id"] = own
         return told
 
-    push(state, store, send_twice, push_object)
+    push(state, object_store, send_twice, push_object)
 
 
 if __name__ == "__main__":
