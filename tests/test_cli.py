@@ -57,8 +57,16 @@ def test_every_command_has_help_with_an_example_that_runs(name: str, demo: Path)
         run("holdfast sweep sweep.toml --sample --only seed=0", demo)
     if name == "replay":
         run("holdfast certify 'CWTM(f=2)' --n 5 --criterion kappa --budget 60 --out worst.npz", demo)
-    files = sorted(str(p.relative_to(demo)) for p in (demo / "demo").glob("worker-*.npz"))
-    assert run(example.replace("demo/worker-*.npz", " ".join(files)), demo)
+    if name == "certificate":
+        run("holdfast sample sample", demo)
+    for pattern in re.findall(r"\S*\*\S*", example):  # as a shell does
+        example = example.replace(pattern, " ".join(sorted(str(p.relative_to(demo)) for p in demo.glob(pattern))))
+    assert run(example, demo)
+
+
+def test_the_example_of_a_certificate_is_the_readmes(tmp_path: Path) -> None:
+    assert EXAMPLES["certificate"] in (Path(__file__).parent.parent / "README.md").read_text()
+    assert "structured ones always are" in run("holdfast certify --help", tmp_path)
 
 
 def test_version_and_catalogue(tmp_path: Path) -> None:
@@ -161,6 +169,15 @@ HOSTILE: dict[str, Any] = {
     "noise": b"\x93NUMPY" + bytes(range(200)),
     "code": b"cos\nsystem\n(S'touch owned'\ntR.",
 }
+
+
+def test_a_file_that_is_not_what_its_name_says_gets_our_own_sentence(tmp_path: Path) -> None:
+    (tmp_path / "text.npy").write_text("1 2 3")
+    np.save(tmp_path / "objects.npy", np.array([{}, []], object), allow_pickle=True)
+    np.savez(tmp_path / "objects.npz", a=np.array([{}, []], object))
+    assert "it is no npy file" in run("holdfast certificate 'MeanwO(f=1)' text.npy", tmp_path, code=2)
+    for name in ("objects.npy", "objects.npz"):
+        assert "it holds objects" in run(f"holdfast certificate 'MeanwO(f=1)' {name}", tmp_path, code=2)
 
 
 @pytest.mark.parametrize("ending", [".npy", ".npz", ".safetensors", ".pt"])

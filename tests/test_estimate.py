@@ -120,6 +120,11 @@ def test_other_refusals() -> None:
         estimate([GOOD, GOOD], ["one"])
     with pytest.raises(BadInput, match="too large"):
         estimate([GOOD, np.array([[1e200] * 4, [-1e200] * 4])])
+    noisy, still = np.array([[1e-200] * 4, [3e-200] * 4]), np.full((4, 4), 1e-200)
+    for tiny in ([noisy, noisy], [still, 3 * still]):
+        with pytest.raises(BadInput, match="too small"):
+            estimate(tiny)
+    assert estimate([still, still]).sigma == 0
     with pytest.raises(BadInput, match=r"bob has a number"):
         estimate([GOOD, GOOD * np.nan], ["ann", "bob"])
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations, islice
-from math import inf, isclose, sqrt
+from math import comb, inf, isclose, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from holdfast import (
     DnC,
     GeometricMedian,
     Krum,
+    Mean2P,
     MeanExact,
     MeanwO,
     MultiKrum,
@@ -36,7 +38,7 @@ from holdfast import (
 from holdfast.guarantees.bounds import bounds, everyone
 from holdfast.guarantees.certificate import _promised as promised
 from holdfast.guarantees.certificate import certificate
-from holdfast.guarantees.certify import Search, answering, load, replayed, save, search
+from holdfast.guarantees.certify import Found, Search, answering, load, replayed, resumed, save, search
 from holdfast.guarantees.choose import choose
 from holdfast.guarantees.criteria import SPREADS, aragg, ratios, subsets, worst
 from holdfast.guarantees.instances import drawn, structured
@@ -194,6 +196,44 @@ def test_a_round_that_needs_many_dimensions_is_not_said_to_be_reached_in_few() -
     assert bounds(MeanwO(14), 29, d=13)["lambda"].reached < bounds(MeanwO(14), 29, d=14)["lambda"].reached
 
 
+def test_a_question_that_makes_no_sense_is_refused_with_one_sentence() -> None:
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    decision, told = GeometricMedian().decide(X), certificate(MeanwO(2).decide(X))
+    bad: list[tuple[Callable[[], Any], str]] = [
+        (lambda: bounds(GeometricMedian(), 7, 1.5), "f = 1.5 was given"),  # type: ignore[arg-type]
+        (lambda: bounds(GeometricMedian(), 7, "a"), "f = 'a' was given"),  # type: ignore[arg-type]
+        (lambda: bounds(MeanwO(1), 7, "a"), "f = 'a' was given"),  # type: ignore[arg-type]
+        (lambda: bounds(MeanwO(1), 7.5), "n = 7.5 was given"),  # type: ignore[arg-type]
+        (lambda: bounds(MeanwO(1), 7, d=2.5), "d = 2.5 was given"),  # type: ignore[arg-type]
+        (lambda: bounds(MeanwO(1), 0), "n = 0 was given; it is a whole number of workers"),
+        (lambda: bounds(MeanwO(1), 10**12), "up to 10,000,000 workers"),
+        (lambda: bounds(MeanwO(7), 35, 3), "tolerates 7, but f = 3 was given"),
+        (lambda: bounds(None, 7, 1), "None was given; promises are about a rule"),
+        (lambda: bounds(Mean2P(1), 7, 1), "promises are about a rule that answers with one vector"),
+        (lambda: bounds(NNM(1), 7), "promises are about a rule that answers with one vector"),
+        (lambda: bounds("MeanwO(f=1)", 7), "by parse('MeanwO(f=1)')"),
+        (lambda: certificate(decision, X, f=1.5), "f = 1.5 was given"),  # type: ignore[arg-type]
+        (lambda: told.within(-1), "deviation = -1"),
+        (lambda: told.within("far"), "deviation = 'far'"),  # type: ignore[arg-type]
+        (lambda: choose("35", 7), "n = '35' was given"),  # type: ignore[arg-type]
+        (lambda: choose(35.5, 7), "n = 35.5 was given"),  # type: ignore[arg-type]
+    ]
+    for ask, words in bad:
+        with pytest.raises(BadInput) as refused:
+            ask()
+        assert words in str(refused.value)
+        assert str(refused.value).endswith(".")
+
+
+def test_a_draw_without_an_honest_candidate_is_counted_for_any_number_of_them() -> None:
+    def missed(n: int, f: int, m: int) -> float:
+        return bounds(CenterwO(f, candidates=m), n)["lambda"].ours.fails  # type: ignore[union-attr]
+
+    assert missed(35, 14, 3) == pytest.approx(comb(14, 3) / comb(35, 3))
+    assert missed(35, 2, 3) == 0
+    assert missed(10_000_000, 4_999_999, 4_000_000) == 0
+
+
 def test_two_liars_on_a_line_move_dnc_from_equal_honest_vectors() -> None:
     for n, f in ((5, 2), (7, 3), (35, 7)):
         X = line(1, 1 / (n - 1), *[0.0] * (n - 2))
@@ -246,6 +286,14 @@ def test_the_papers_zeta_fails_for_random_honest_vectors_even_when_its_slip_is_m
     assert ours.ours is not None
     assert isclose(ours.reached, 26.35, abs_tol=0.01)
     assert needed <= ours.ours.value
+
+
+def test_the_mean_without_liars_has_no_zeta_though_it_is_rounded() -> None:
+    def draw(rng: np.random.Generator) -> np.ndarray:
+        return rng.normal(size=(7, 3))
+
+    assert aragg(MeanwO(0), draw, 0, 20, np.random.default_rng(0)).value == 0
+    assert aragg(CWM(), draw, 0, 20, np.random.default_rng(0)).value == inf
 
 
 def test_no_rule_has_a_zeta_below_one_half() -> None:
@@ -309,6 +357,10 @@ def test_a_climb_never_exceeds_the_exact_worst_and_often_meets_it() -> None:
         ({"criterion": "zeta"}, "'zeta' was given"),
         ({"n": 60, "f": 20, "rule": "CWTM(f=20)"}, "honest sets to look at"),
         ({"rule": "MeanwO(f=2, candidates=3)"}, "draws at random"),
+        ({"d": 286}, "2,002 numbers a round"),
+        ({"d": 10**11}, "700,000,000,000 numbers a round"),
+        ({"n": 5.5}, "n = 5.5 was given"),
+        ({"d": "2"}, "d = '2' was given"),
     ],
 )
 def test_a_search_that_cannot_be_is_refused_with_one_sentence(words: dict[str, Any], said: str) -> None:
@@ -319,9 +371,49 @@ def test_a_search_that_cannot_be_is_refused_with_one_sentence(words: dict[str, A
 def test_files_that_hold_no_round_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", X=np.zeros((3, 2)))
     (tmp_path / "text.npz").write_text("no")
-    for name in ("other.npz", "text.npz", "missing.npz"):
-        with pytest.raises(BadInput, match="holds no saved round"):
+    (tmp_path / "empty.npz").write_bytes(b"")
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    asked = Search("CWTM(f=1)", 4, 1, 2, "kappa", 60)
+    save(tmp_path / "complex.npz", asked, Found(1.0, np.ones((4, 2)) * 1j, 1, 0))
+    save(tmp_path / "negative.npz", asked, Found(1.0, np.ones((4, 2)), -1, 0))
+    for name in ("other.npz", "text.npz", "empty.npz", "array.npy", "complex.npz", "negative.npz"):
+        with pytest.raises(BadInput, match=f"{name} holds no search; remove it or name another file"):
             load(tmp_path / name)
+    for path in (tmp_path, tmp_path / "missing.npz"):
+        with pytest.raises(BadInput, match="is no file"):
+            load(path)
+
+
+def test_a_saved_search_that_cannot_be_names_its_file(tmp_path: Path) -> None:
+    save(tmp_path / "w.npz", Search("CWTM(f=1)", 4, 1, 2), Found(0.5, np.ones((4, 2)), 1, 0))
+    with np.load(tmp_path / "w.npz") as held:
+        told = {name: held[name] for name in held.files}
+    np.savez(tmp_path / "w.npz", **(told | {"rule": np.array("Foo(f=1)")}))
+    with pytest.raises(BadInput, match=r"w\.npz holds a search that cannot be: Foo is no known rule"):
+        replayed(tmp_path / "w.npz")
+
+
+@pytest.mark.parametrize("value", [99.0, 0.0, inf, np.nan])
+def test_a_search_does_not_go_on_from_a_value_that_its_round_has_not(value: float, tmp_path: Path) -> None:
+    asked = Search("CWTM(f=1)", 4, 1, 2, "kappa", 60)
+    *_, found = search(asked)
+    save(tmp_path / "w.npz", asked, found)
+    assert resumed(tmp_path / "w.npz", asked).value == found.value
+    save(tmp_path / "w.npz", asked, Found(value, found.X, found.tried, found.climbs))
+    with pytest.raises(BadInput, match=r"but tried again its round has 0\.5"):
+        resumed(tmp_path / "w.npz", asked)
+
+
+@pytest.mark.parametrize("criterion", SPREADS)
+def test_many_sets_are_looked_at_in_parts(criterion: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    whole = worst(criterion, X[0], X, 3)
+    monkeypatch.setattr("holdfast.guarantees.criteria.HELD", 500)
+    assert worst(criterion, X[0], X, 3) == whole
+
+
+def test_a_thousand_workers_have_finite_structured_rounds() -> None:
+    assert all(np.isfinite(X).all() for X in structured(1100, 1, 1))
 
 
 # Certificates
@@ -502,6 +594,14 @@ def exactly(F: np.ndarray, X: np.ndarray, f: int) -> Fraction:
     return worst
 
 
+def test_vectors_at_the_end_of_the_floats_are_certified_without_a_warning() -> None:
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    X = X / np.abs(X).max() * 8e307
+    told = certificate(CWTM(2).decide(X), X)  # warnings are errors here
+    assert 0 < told.anywhere < inf
+    assert certificate(MeanwO(2).decide(X), X).kappa < inf
+
+
 def test_one_worker_is_certified() -> None:
     assert certificate(MeanwO(0).decide([[1.0]])).kappa == 0
     assert certificate(CWM().decide([[1.0]]), [[1.0]], f=0).kappa == 0
@@ -574,7 +674,8 @@ def test_one_phase_rules_are_ranked_by_what_convergence_depends_on(n: int, part:
     assert 2 <= len(advice) <= 5
     assert all(a.rule.least() <= n for a in advice)
     if n > 300:
-        assert all(a.cost <= 64 or isinstance(a.rule, GeometricMedian) for a in advice)
+        for one in (*advice, *choose(n, f, mixed)):
+            assert one.cost <= 64 or isinstance(one.rule, GeometricMedian), one.rule
 
 
 def test_what_is_too_large_for_memory_is_streamed() -> None:
@@ -627,7 +728,10 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (("certify", "CWTM(f=2)", "--n", "5", "--budget", "0"), "budget = 0 was given"),
         (("certify", "CWTM(f=2)", "--n", "5", "--out", "nowhere/x.npz"), "name an .npz file"),
         (("choose", "--n", "4", "--f", "2"), "at most 1 of 4 may lie"),
-        (("replay", "missing.npz"), "holds no saved round"),
+        (("certify", "CWTM(f=2)", "--n", "5", "--d", "5000"), "25,000 numbers a round"),
+        (("bounds", "MeanwO(f=7)", "--n", "35", "--f", "3"), "tolerates 7, but f = 3"),
+        (("bounds", "--n", "-5"), "n = -5 was given"),
+        (("replay", "missing.npz"), "is no file"),
         (("vote", "--n", "4", "--f", "2", "--batch", "3", "--gap", "0.1"), "f"),
     ],
 )
@@ -642,6 +746,60 @@ def test_a_saved_search_is_not_gone_on_with_other_words(tmp_path: Path, capsys: 
     words = ("certify", "CWTM(f=1)", "--n", "4", "--criterion", "kappa", "--out", out, "--budget")
     assert "0.5" in said(capsys, *words, "60")
     assert "holds another search" in said(capsys, *words, "90")
+
+
+def test_a_file_that_holds_no_search_is_not_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "w.npz").write_bytes(b"")
+    (tmp_path / "folder.npz").mkdir()
+    words = ("certify", "CWTM(f=1)", "--n", "4", "--criterion", "kappa", "--budget", "60", "--out")
+    assert "remove it or name another file" in said(capsys, *words, str(tmp_path / "w.npz"))
+    assert "is no file" in said(capsys, *words, str(tmp_path / "folder.npz"))
+
+
+def test_bounds_say_what_they_are_about(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "MeanwO(f=7), n = 35, f = 7\n" in said(capsys, "bounds", "MeanwO(f=7)", "--n", "35")
+    told = json.loads(said(capsys, "bounds", "CWM()", "--n", "9", "--f", "2", "--json"))
+    assert (told["CWM()"]["n"], told["CWM()"]["f"]) == (9, 2)
+
+
+def test_a_certificate_says_who_was_dropped_and_that_f_was_lowered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    X = np.random.default_rng(0).normal(size=(9, 5))
+    X[3] = np.nan
+    np.save(tmp_path / "x.npy", X)
+    words = ("certificate", "MeanwO(f=4)", str(tmp_path / "x.npy"))
+    text = said(capsys, *words)
+    assert "1 of 9 dropped: 3 (not finite).\n" in text
+    assert "f was lowered from MeanwO(f=4): 8 vectors remained" in text
+    told = json.loads(said(capsys, *words, "--json"))
+    assert told["dropped"] == {"3": "not finite"}
+    assert told["note"].startswith("f was lowered")
+    assert "dropped" not in said(capsys, "certificate", "MeanwO(f=2)", _whole(tmp_path, X))
+
+
+def _whole(folder: Path, X: np.ndarray) -> str:
+    np.save(folder / "whole.npy", np.nan_to_num(X))
+    return str(folder / "whole.npy")
+
+
+@pytest.mark.parametrize(
+    ("rule", "liars", "wanted"),
+    [
+        ("MeanwO(f=1)", 2, "for f = 1: the middle κ is"),
+        ("Mean2P(f=2)", 2, "for f = 2: the middle κ is"),
+        ("GeometricMedian()", 2, "for f = 2: the middle κ is"),
+    ],
+)
+def test_a_certified_training_says_for_how_many_liars(rule: str, liars: int, wanted: str) -> None:
+    from holdfast.cli.train import certified
+    from holdfast.training import Run, train
+    from tests.test_training import quadratic
+
+    run = Run(rule=rule, attack="SignFlip()", workers=6, byzantine=liars, rounds=2)
+    told = certified(train(run, task=quadratic(), certify=True))
+    assert wanted in told
+    assert ("2 workers lie, and of more than 1 this says nothing" in told) == (rule == "MeanwO(f=1)")
 
 
 def test_trainings_are_certified_when_asked() -> None:

@@ -89,3 +89,9 @@ def test_the_command_says_that_these_are_orders() -> None:
     assert [one["order"] for one in told["rates"]][1] == pytest.approx(6.15)
     assert isinstance(run("--n 20 --f 4 --sigma 3 --T 400").exception, BadInput)
     assert isinstance(run("--n 20 --f 4 --sigma 3 --T 400 --constant kappa").exception, BadInput)
+
+
+@pytest.mark.parametrize("own", [3, 9])
+def test_a_rule_for_another_f_is_refused(own: int) -> None:
+    refused = run(f"--n 35 --f 7 --sigma 2 --T 3000 --rule MeanwO(f={own})").exception
+    assert f"MeanwO(f={own}) tolerates {own}, but f = 7 was given" in str(refused)

@@ -206,11 +206,11 @@ def test_the_bounds_of_the_trimmed_mean_by_hand() -> None:
 
 def test_many_subsets_do_not_hide_an_exponent_too_small_for_a_float() -> None:
     voters = Voters(2000, 300)
-    sample = Sample(gap=0.1, batch=120, deviation=1.0, range=0.5)
-    exponent = -1400 * 120 * 0.01 / (2 + 0.1 / 3)
+    sample = Sample(gap=0.1, batch=125, deviation=1.0, range=2.0)
+    exponent = -1400 * 125 * 0.01 / (2 + 0.4 / 3)
     ways = math.lgamma(1701) - math.lgamma(1401) - math.lgamma(301)
     assert math.exp(exponent) < 1e-307
-    assert fails(Numeric(), voters, sample, "bernstein") == pytest.approx(math.exp(ways + exponent), rel=1e-8)
+    assert fails(Numeric(), voters, sample, "bernstein") == pytest.approx(math.exp(ways + exponent), rel=1e-8, abs=0)
 
 
 def test_the_normal_case_is_what_numeric_does() -> None:
@@ -294,6 +294,7 @@ def test_with_less_there_are_voters_that_lose(voters: Voters) -> None:
         (lambda: Sample(0.1, 3, math.inf), "deviation = inf"),
         (lambda: Sample(0.1, 3, range=0.0), "range = 0.0"),
         (lambda: Sample(0.1, 3), "the deviation or the range"),
+        (lambda: Sample(0.1, 3, 1.0, 1.9), "at most half the range"),
         (lambda: Sample(0.1, 3, 1.0).error("bernstein"), "cantelli, normal"),
         (lambda: failure(Voters(5, 1), [0.5]), "or 4 of them"),
         (lambda: failure(Voters(5, 1), 1.5), "errors = 1.5"),
@@ -302,6 +303,7 @@ def test_with_less_there_are_voters_that_lose(voters: Voters) -> None:
         (lambda: largest_error(Voters(5, 1), 0.0), "target = 0.0"),
         (lambda: largest_error(Voters(5, 1), math.nan), "target = nan"),
         (lambda: batch_for(Ballot(), Voters(5, 1), Sample(0.1, 3, 1.0), "normal", 1.0), "target = 1.0"),
+        (lambda: batch_for(Ballot(), Voters(5, 1), Sample(0.1, 3, 1.0), "normal", "x"), "target = 'x'"),  # type: ignore[arg-type]
     ],
 )
 def test_refusals_are_one_sentence(make: Any, words: str) -> None:
@@ -332,6 +334,10 @@ def test_the_command_tells_both_elections() -> None:
     assert "18 of 35 votes" in text
     assert "10 errors of 28" in text
     assert "takes batch 428 by ballot" in text
+    none = run("--n 35 --f 7 --batch 24 --gap 1e-320").stdout
+    assert "No batch up to 1.2e+18 proves that at most 0.01 of the votes are lost." in none
+    one = run("--n 35 --f 7 --batch 24 --gap 1e-8 --target 1e-9").stdout
+    assert "by ballot; no batch up to 1.2e+18 does by loss differences" in one
     assert "elect Inner" in run("--n 35 --f 0 --batch 24 --gap 0.1 --margin 0.2").stdout
     assert "any" in run("--n 35 --f 0 --batch 24 --gap 0.1").stdout
     assert isinstance(run("--n 35 --f 18 --batch 24 --gap 0.1").exception, BadInput)

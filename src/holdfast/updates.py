@@ -107,6 +107,7 @@ class Updates:
     leaves: list[Leaf]
     rebuild: Callable[[Iterator[Any]], Any]
     malformed: dict[int, str]
+    seen: np.ndarray | None = None  # which rows are finite, once looked at
 
     @property
     def floats(self) -> list[Leaf]:
@@ -119,7 +120,12 @@ class Updates:
         return ok
 
     def finite(self) -> np.ndarray:
-        """Which of these hold finite numbers only: one cheap look at everything."""
+        """Which of these hold finite numbers only: one cheap look at everything, taken once."""
+        if self.seen is None:
+            self.seen = self._look()
+        return self.seen.copy()
+
+    def _look(self) -> np.ndarray:
         ok = self.formed()
         rows = np.flatnonzero(ok)
         with np.errstate(all="ignore"):
@@ -217,7 +223,21 @@ def _leaf(name: str, data: Any, like: Any, shape: tuple[int, ...], counts: bool,
     integer = how == "i"
     dtype = None if integer and counts else host(like).dtype if library(like) != "torch" else like.dtype
     how = "f8" if integer and counts else how
+    data = _stacked(data) if isinstance(data, list) else data
     return Leaf(name, shape, how, data, like, dtype, how != "i" and (measure is None or bool(measure(name))))
+
+
+def _stacked(rows: list[Any]) -> Any:
+    """One (n, size) array where the rows are those of one array, one after the other; else the list."""
+    whole = rows[0].base if isinstance(rows[0], np.ndarray) else None
+    if not isinstance(whole, np.ndarray) or whole.shape != (len(rows), *rows[0].shape) or not whole.flags.c_contiguous:
+        return rows
+    step, first = whole.strides[0], whole.__array_interface__["data"][0]
+    for i, row in enumerate(rows):
+        here = isinstance(row, np.ndarray) and row.__array_interface__["data"][0] == first + i * step
+        if not here or row.dtype != whole.dtype or row.shape != whole.shape[1:] or not row.flags.c_contiguous:
+            return rows
+    return whole.reshape(len(rows), -1)
 
 
 def _checked(updates: Updates, who: str) -> Updates:

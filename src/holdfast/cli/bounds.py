@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from holdfast.cli.example import example
-from holdfast.guarantees.bounds import Promise, everyone, least, number
+from holdfast.guarantees.bounds import Promise, everyone, least, number, tolerance
 from holdfast.guarantees.bounds import bounds as promised
 from holdfast.guarantees.choose import choose as ranked
 from holdfast.guarantees.criteria import CRITERIA, check
@@ -41,11 +41,13 @@ def bounds(
     lie = n // USUAL if f is None else f
     check(n, lie)
     rules = [parse(rule)] if rule else everyone(n, lie)
-    found = {repr(one): promised(one, n, f if rule else lie, d) for one in rules}
+    lie = tolerance(rules[0], n, f if rule else lie)
+    found = {repr(one): promised(one, n, lie, d) for one in rules}
     if as_json:
-        typer.echo(json.dumps({name: {c: record(p) for c, p in ps.items()} for name, ps in found.items()}))
+        about = {"n": n, "f": lie}
+        typer.echo(json.dumps({name: about | {c: record(p) for c, p in ps.items()} for name, ps in found.items()}))
     elif rule:
-        Console().print(_one(next(iter(found.values()))))
+        Console().print(Text(f"{rules[0]!r}, n = {n}, f = {lie}"), _one(found[repr(rules[0])]), sep="\n")
     else:
         Console().print(_all(found, n, lie))
 

@@ -16,11 +16,12 @@ from rich.table import Table
 
 from holdfast.cli.example import example
 from holdfast.cli.files import load_all
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, listing
 from holdfast.guarantees import certify as searching
 from holdfast.guarantees.bounds import bounds, number, tolerance
 from holdfast.guarantees.certificate import certificate as certified
 from holdfast.guarantees.criteria import CRITERIA, SPREADS
+from holdfast.rules.decision import Decision
 from holdfast.spec import parse
 from holdfast.structure import majority
 
@@ -31,7 +32,7 @@ def certify(
     n: Annotated[int, typer.Option("--n", help="Workers; few, since every set of n - f of them is looked at.")] = 7,
     f: Annotated[int | None, typer.Option("--f", help="Liars, for a rule without an f.")] = None,
     d: Annotated[int, typer.Option("--d", help="Coordinates.")] = 2,
-    budget: Annotated[int, typer.Option(help="Rounds to try for each criterion.")] = 20_000,
+    budget: Annotated[int, typer.Option(help="Rounds to try for each criterion; structured ones always are.")] = 20_000,
     criterion: Annotated[str, typer.Option(help="lambda, kappa or xi; all three if it is left out.")] = "",
     seed: Annotated[int, typer.Option(min=0, help="The same seed finds the same round.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the worst round goes (npz); resumes.")] = None,
@@ -65,11 +66,7 @@ def _place(out: Path | None, asked: searching.Search, many: int) -> Path | None:
 
 def _carried_out(asked: searching.Search, out: Path | None, bar: Progress) -> searching.Found:
     """The whole search, with its best round saved after every climb."""
-    known = None
-    if out is not None and out.is_file():
-        before, known = searching.load(out)
-        if before != asked:
-            raise BadInput(f"{out} holds another search ({before.rule}, n = {before.n}, ...); name another file.")
+    known = searching.resumed(out, asked) if out is not None and out.exists() else None
     task = bar.add_task(CRITERIA[asked.criterion], total=asked.budget, completed=known.tried if known else 0)
     for found in searching.search(asked, known):
         known = found
@@ -99,7 +96,7 @@ def _vector(x: np.ndarray) -> str:
     return " ".join(f"{value:.6g}" for value in x[:8]) + (" ..." if len(x) > 8 else "")
 
 
-@example("holdfast certificate 'MeanwO(f=4)' demo/worker-*.npz")
+@example("holdfast certificate 'MeanwO(f=4)' sample/worker-*.npz")
 def certificate(
     rule: Annotated[str, typer.Argument(help="As `holdfast rules` lists them.")],
     files: Annotated[list[Path], typer.Argument(help="A file a worker, or one file with a row a worker.")],
@@ -115,13 +112,21 @@ def certificate(
     chosen = parse(rule)
     if chosen.random and seed is None:
         raise BadInput(f"{chosen!r} draws at random; add --seed 1.")
-    updates, _, _ = load_all(files)
+    updates, names, unread = load_all(files)
     rng = None if seed is None else np.random.default_rng(seed)
     like = majority(updates) if isinstance(updates, list) else None
     decision = chosen.decide(updates, rng=rng, like=like)
     found = certified(decision, updates, f=f)
+    dropped = {names[i]: why for i, why in {**decision.dropped, **unread}.items()}
     if as_json:
-        told: dict[str, Any] = asdict(found) | {"within": found.within()}
+        told: dict[str, Any] = asdict(found) | {"within": found.within(), "dropped": dropped, "note": decision.note}
         typer.echo(json.dumps({name: None if value == inf else value for name, value in told.items()}))
     else:
-        typer.echo(str(found))
+        typer.echo("\n".join([str(found), *_missing(dropped, decision)]))
+
+
+def _missing(dropped: dict[str, str], decision: Decision) -> list[str]:
+    """Who is not in the certificate and why, and that f was lowered for it."""
+    who = [" ".join(f"{name} ({why.rstrip('.')})".split()) for name, why in dropped.items()]
+    lines = [f"{len(who)} of {decision.n} dropped: {listing(who)}."] if who else []
+    return lines + ([f"{decision.note}."] if decision.note else [])

@@ -23,7 +23,9 @@ def load(path: Path) -> Any:
     except BadInput:
         raise
     except Exception as error:  # whatever a hostile file makes a reader say
-        raise BadInput(f"{path} cannot be read: {type(error).__name__}: {str(error)[:200]}") from error
+        objects = any(words in str(error) for words in ("allow_pickle", "Python objects"))
+        why = "it holds objects, not numbers." if objects else f"{type(error).__name__}: {str(error)[:200]}"
+        raise BadInput(f"{path} cannot be read: {why}") from error
 
 
 MEMORY = Path("/proc/meminfo")
@@ -110,6 +112,13 @@ def save(path: Path, update: Any) -> None:
         part.unlink(missing_ok=True)
 
 
+def _read_npy(path: Path) -> Any:
+    with path.open("rb") as held:
+        if held.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
+            raise BadInput(f"{path} cannot be read: it is no npy file.")
+    return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
 def _read_npz(path: Path) -> Any:
     if not zipfile.is_zipfile(path):
         raise BadInput(f"{path} cannot be read: it is no npz file.")
@@ -175,7 +184,7 @@ def _write_pt(path: Path, update: Any) -> None:
 
 
 READERS: dict[str, Callable[[Path], Any]] = {
-    ".npy": lambda path: np.load(path, mmap_mode="r", allow_pickle=False),
+    ".npy": _read_npy,
     ".npz": _read_npz,
     ".safetensors": _read_safetensors,
     ".pt": _read_pt,

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from holdfast.cli.example import example
 from holdfast.errors import listing
+from holdfast.guarantees.bounds import own
 from holdfast.training import Result, Run
 from holdfast.training import train as run_training
 
@@ -96,9 +97,7 @@ def summary(result: Result) -> list[str]:
             f"kept {(lies == 'k').mean():.0%} of the liars' updates, left out {(truth == '-').mean():.0%} of the honest"
         )
     if any("kappa" in line for line in result.lines):
-        sure = sorted(line["kappa"] for line in result.lines if line.get("kappa") is not None)
-        middle = f"the middle κ is {sure[len(sure) // 2]:.3g}, the largest {sure[-1]:.3g}" if sure else "none"
-        lines.append(f"certified {len(sure)} of {len(result.lines)} rounds: {middle}")
+        lines.append(certified(result))
     if run.two_phase:
         votes = result.winners()
         lines.append(f"elections won: Inner {votes.count('inner')}, Outer {votes.count('outer')}")
@@ -106,3 +105,14 @@ def summary(result: Result) -> list[str]:
         rounds = sorted({at for at, _ in events})
         lines.append(f"events in rounds {listing(rounds)}; the first: {events[0][1]}")
     return lines
+
+
+def certified(result: Result) -> str:
+    """The line about κ, with the f that it is about; a rule without an f is asked about all that lie."""
+    run, sure = result.run, sorted(line["kappa"] for line in result.lines if line.get("kappa") is not None)
+    rules = (run.rule.inner, run.rule.outer) if run.two_phase else (run.rule,)
+    f = min((known for rule in rules if (known := own(rule)) is not None), default=run.byzantine)
+    lower = " or less" if any("f was lowered" in event for _, event in result.events()) else ""
+    middle = f"the middle κ is {sure[len(sure) // 2]:.3g}, the largest {sure[-1]:.3g}" if sure else "none"
+    beyond = f"; {run.byzantine} workers lie, and of more than {f} this says nothing" if run.byzantine > f else ""
+    return f"certified {len(sure)} of {len(result.lines)} rounds for f = {f}{lower}: {middle}{beyond}"

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.example import example
-from holdfast.guarantees.vote import DRAWS, METHODS, Sample, Voters, batch_for, enough, fails, largest_error
+from holdfast.guarantees.vote import DRAWS, LARGEST, METHODS, Sample, Voters, batch_for, enough, fails, largest_error
 from holdfast.twophase import Ballot, Numeric
 
 LABELS = {"ballot": "ballot", "numeric": "loss differences"}
@@ -93,9 +93,18 @@ def advice(told: dict[str, Any]) -> str:
         return f"The margin {told['margin']:g} is not below the gap {told['gap']:g}, so loss differences elect Inner."
     bounds = [min((b for m, b in told[name]["batch"].items() if b and m != "normal"), default=None) for name in LABELS]
     usual = [told[name]["batch"].get("normal") for name in LABELS]
-    proof = f"batch {_many(bounds[0])} by ballot, {_many(bounds[1])} by loss differences"
-    expected = f"; expect {_many(usual[0])} and {_many(usual[1])} to do" if any(usual) else ""
-    return f"A proof that at most {told['target']:g} of the votes are lost takes {proof}{expected}."
+    expected = f"; expect {_by(usual)} to do" if any(usual) else ""
+    lost, limit = f"at most {told['target']:g} of the votes are lost", f"batch up to {LARGEST:.2g}"
+    if not any(bounds):
+        return f"No {limit} proves that {lost}{expected}."
+    lacking = [label for label, batch in zip(LABELS.values(), bounds, strict=True) if not batch]
+    missing = f"; no {limit} does by {lacking[0]}" if lacking else ""
+    return f"A proof that {lost} takes batch {_by(bounds)}{missing}{expected}."
+
+
+def _by(batches: list[int | None]) -> str:
+    """The batches that there are, with the elections that they are for."""
+    return ", ".join(f"{b:,} by {label}" for b, label in zip(batches, LABELS.values(), strict=True) if b)
 
 
 def _rate(chance: float, least: float) -> str:

@@ -13,7 +13,7 @@ from math import inf, sqrt
 from typing import Any
 
 from holdfast.errors import BadInput
-from holdfast.guarantees.criteria import CRITERIA, check
+from holdfast.guarantees.criteria import CRITERIA, check, whole
 from holdfast.guarantees.printed import literature, paper
 from holdfast.guarantees.proved import Bound, Bounds, ours
 from holdfast.rules import (
@@ -42,7 +42,7 @@ from holdfast.rules import (
     OuterMean,
     StreamCenterwO,
 )
-from holdfast.rules.base import Chain
+from holdfast.rules.base import Chain, Stage
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ def bounds(rule: Any, n: int, f: int | None = None, d: int | None = None) -> dic
     (0.5, True)
     """
     f = tolerance(rule, n, f)
-    if d is not None and d < 1:
-        raise BadInput(f"d = {d} was given; vectors have at least one coordinate.")
+    if d is not None:
+        whole("d", d, 1)
     h = n - f
     r = max(1, h - 1 if d is None else min(d, h - 1))
     proved = closed(ours(rule, n, f, r), n, f, r)
@@ -114,21 +114,26 @@ def everyone(n: int, f: int) -> list[Any]:
 
 def tolerance(rule: Any, n: int, f: int | None = None) -> int:
     """The number of liars that a promise is about: the rule's own f, or the one that is given for rules without."""
-    own = min((stage.f for stage in _parts(rule) if getattr(stage, "f", None) is not None), default=None)
-    if f is None and own is None:
+    mine = own(rule)
+    lie = mine if f is None else f
+    if lie is None:
         raise BadInput(f"{rule!r} has no f of its own; say how many of the {n} may lie (f).")
-    if f is not None and own is not None and f > own:
-        raise BadInput(f"{rule!r} tolerates {own}, but f = {f} was given; raise its f or ask about at most {own}.")
-    lie = own if own is not None else f
-    assert lie is not None
     check(n, lie)
+    if mine not in (None, lie):
+        raise BadInput(f"{rule!r} tolerates {mine}, but f = {f} was given; ask about {mine} or change the rule.")
     if n < rule.least():
         raise BadInput(f"{rule!r} was given n = {n}; it needs at least {rule.least()} workers.")
     return int(lie)
 
 
-def _parts(rule: Any) -> tuple[Any, ...]:
-    return rule.parts if isinstance(rule, Chain) else (rule,)
+def own(rule: Any) -> int | None:
+    """The rule's own f, the smallest of its stages; None if it has none."""
+    if isinstance(rule, str):
+        raise BadInput(f"{rule!r} is text; make a rule of it first, by parse({rule!r}).")
+    if not isinstance(rule, Stage) or not rule.answers:
+        raise BadInput(f"{rule!r} was given; promises are about a rule that answers with one vector, as MeanwO(f=3).")
+    parts = rule.parts if isinstance(rule, Chain) else (rule,)
+    return min((f for stage in parts if (f := getattr(stage, "f", None)) is not None), default=None)
 
 
 def least(n: int, f: int) -> dict[str, float]:

@@ -16,6 +16,7 @@ import numpy as np
 from holdfast.errors import BadInput
 from holdfast.geometry import TRUST, distances
 from holdfast.guarantees.bounds import bounds, tolerance
+from holdfast.guarantees.rates import number
 from holdfast.guarantees.relative import FIRST, doubt, lengths, relative
 from holdfast.points import Points
 from holdfast.rules import SMEA, CenterExact, GeometricMedian, MeanExact, MeanwO, Medoid, StreamCenterwO
@@ -39,6 +40,9 @@ class Certificate:
     `pull`: every S has ‖F - mean of the kept in S‖ ≤ pull, which is all that liars can do to the kept honest ones;
     `within(s)`: every S of deviation at most s has ‖F - mean of S‖ ≤ within(s); `anywhere`: every S has ‖F - mean of
     S‖ ≤ anywhere, which liars can make as large as they like. None: F is not the mean of n - f of the vectors.
+
+    F is the weighted sum before it is rounded to the dtype of the updates, or, where the updates were measured again,
+    the answer as it was given. With `measure=`, everything is about the measured entries alone.
     """
 
     rule: str
@@ -53,6 +57,8 @@ class Certificate:
 
     def within(self, deviation: float | None = None) -> float | None:
         """How far the mean of any S of at most this deviation can be; by default that of the kept vectors."""
+        if deviation is not None:
+            number("within", "deviation", deviation)
         if self.deviation is None:
             return None
         spread = self.deviation if deviation is None else deviation
@@ -237,7 +243,8 @@ def _searched(decision: Decision, last: Any, n: int, f: int) -> float:
 
 def _anywhere(e: Array, kept: Array | None, f: int) -> float:
     h = len(e) - f
+    each = e / h  # their sum has room where that of e has none
     if kept is None:
-        return float(np.sort(e)[f:].sum()) / h
-    inside = np.sort(e[kept])
-    return float(np.delete(e, kept).sum() + inside[h - f :].sum()) / h
+        return float(np.sort(each)[f:].sum())
+    with np.errstate(over="ignore"):
+        return float(np.delete(each, kept).sum() + np.sort(each[kept])[h - f :].sum())

@@ -7,8 +7,8 @@ from the best so far. What is found is a lower bound on the true constant, and t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from math import comb, inf
+from dataclasses import asdict, dataclass, replace
+from math import comb, inf, isclose
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,22 @@ import numpy as np
 
 from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import tolerance
-from holdfast.guarantees.criteria import MOST, SPREADS, ratios, subsets, worst
+from holdfast.guarantees.criteria import MOST, SPREADS, ratios, subsets, whole, worst
 from holdfast.guarantees.instances import drawn, structured
 from holdfast.spec import parse
 
 Array = np.ndarray
 CLIMBS = 24  # climbs into which a budget is cut
+NUMBERS = 2_000  # in a round: CMA-ES holds the square of it
 STEPS = (0.3, 0.02)  # of the size of a round: how far a climb looks at first
 
 
 @dataclass(frozen=True)
 class Search:
-    """What determines a search: the rule as text, the criterion, the shape of a round, rounds to try, the seed."""
+    """What determines a search: the rule as text, the criterion, the shape of a round, rounds to try, the seed.
+
+    The structured rounds are always tried, also those beyond the budget.
+    """
 
     rule: str
     n: int
@@ -41,9 +45,11 @@ class Search:
         if self.criterion not in SPREADS:
             known = ", ".join(SPREADS)
             raise BadInput(f"{self.criterion!r} was given; the criteria that one round has are {known}.")
-        for name, low in (("d", 1), ("budget", 1), ("seed", 0)):
-            if getattr(self, name) < low:
-                raise BadInput(f"{name} = {getattr(self, name)} was given; it is at least {low}.")
+        for name, low in (("n", 1), ("f", 0), ("d", 1), ("budget", 1), ("seed", 0)):
+            whole(name, getattr(self, name), low)
+        if self.n * self.d > NUMBERS:
+            many = f"n = {self.n} and d = {self.d} were given, {self.n * self.d:,} numbers a round"
+            raise BadInput(f"{many}; a search takes up to {NUMBERS:,}, so lower n or d.")
         rule = parse(self.rule)
         tolerance(rule, self.n, self.f)
         if rule.random:
@@ -100,10 +106,9 @@ def answering(rule: Any) -> Callable[[Array], Array]:
     if len(rule.stages()) == 1 and hasattr(rule, "columns"):
         return lambda X: np.asarray(rule.columns(X))
     if len(rule.stages()) == 1 and hasattr(rule, "choose") and not rule.anchors:
-        at = np.arange(1000)
 
         def decide(X: Array) -> Array:
-            centres = rule.centres(at[: len(X)], None)
+            centres = rule.centres(np.arange(len(X)), None)
             C = X if centres is None else X[centres]
             D = np.square(C[:, None] - X).sum(axis=2)
             return np.asarray(rule.choose(D).weights @ X)
@@ -173,18 +178,33 @@ def save(path: Path, asked: Search, found: Found) -> None:
 
 def load(path: Path) -> tuple[Search, Found]:
     """What was asked and found; BadInput if the file is none of ours."""
+    if not path.is_file():
+        raise BadInput(f"{path} is no file; name one that `holdfast certify --out` wrote.")
     try:
         with np.load(path, allow_pickle=False) as held:
             told = {name: held[name] for name in held.files}
-        X = np.array(told["X"], float)
+        X = told["X"].astype(float, casting="safe")
         asked = Search(**{name: told[name].item() for name in Search.__dataclass_fields__})
-        if X.shape != (asked.n, asked.d) or not np.isfinite(X).all():
+        found = Found(float(told["value"]), X, int(told["tried"]), int(told["climbs"]))
+        if X.shape != (asked.n, asked.d) or not np.isfinite(X).all() or min(found.tried, found.climbs) < 0:
             raise ValueError
-        return asked, Found(float(told["value"]), X, int(told["tried"]), int(told["climbs"]))
-    except BadInput:
-        raise
-    except Exception:
-        raise BadInput(f"{path} holds no saved round; make one by `holdfast certify RULE --out {path}`.") from None
+        return asked, found
+    except BadInput as refused:
+        raise BadInput(f"{path} holds a search that cannot be: {refused}") from None
+    except Exception:  # whatever a hostile file makes a reader say
+        raise BadInput(f"{path} holds no search; remove it or name another file.") from None
+
+
+def resumed(path: Path, asked: Search) -> Found:
+    """What a file holds of this search, its ratio measured again; BadInput if it is another's, or not what it says."""
+    before, found = load(path)
+    if before != asked:
+        raise BadInput(f"{path} holds another search ({before.rule}, n = {before.n}, ...); name another file.")
+    value = objective(asked)(found.X)
+    if not isclose(value, found.value, rel_tol=1e-6, abs_tol=1e-12):
+        told = f"{path} says {asked.criterion} = {found.value:.6g}, but tried again its round has {value:.6g}"
+        raise BadInput(f"{told}; remove it or name another file.")
+    return replace(found, value=value)
 
 
 def replayed(path: Path) -> tuple[Search, Found, Any, Array]:

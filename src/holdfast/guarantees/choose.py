@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from math import inf, log
 from typing import Any
 
-from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import Promise, bounds
 from holdfast.guarantees.criteria import check
 from holdfast.rules import (
@@ -56,8 +55,6 @@ def choose(
     [CWTM(f=7), MeanExact(f=7)]
     """
     check(n, f)
-    if n < 1:
-        raise BadInput(f"n = {n} was given; there is at least one worker.")
     if f == 0:
         return [_advice(Average(), n, f, d, "nobody lies: the mean is the best there is")]
     if stream:
@@ -66,7 +63,7 @@ def choose(
     criterion = "kappa" if heterogeneous else "lambda"
     found = [_advice(rule, n, f, d, why) for rule, why in _one_phase(n, f, heterogeneous)]
     found.sort(key=lambda advice: (advice.constant(criterion), advice.cost))
-    first = [_elected(n, f, heterogeneous, d)] if votes and n >= 2 * f + 1 and f > 1 else []
+    first = [_elected(n, f, heterogeneous, d)] if votes and f > 1 and n <= MANY else []  # Outer needs all distances
     return (first + found)[:MOST]
 
 

@@ -25,7 +25,10 @@ from holdfast.errors import BadInput
 
 CRITERIA = {"lambda": "λ", "kappa": "κ", "xi": "ξ", "zeta": "ζ"}
 MOST = 100_000  # sets S that are looked at one by one; beyond, a search
+WORKERS = 10_000_000  # for which constants are told
+HELD = 1 << 20  # numbers that are held at once
 SAME = 64 * np.finfo(float).eps  # of the largest number: differences below are rounding
+THINGS = {"n": " of workers", "f": " of liars", "d": " of coordinates", "budget": " of rounds", "trials": " of rounds"}
 Array = np.ndarray
 
 
@@ -64,8 +67,12 @@ def _squares(E: Array) -> Array:
 
 def _diameters(E: Array, masks: Array, h: int) -> Array:  # noqa: ARG001
     D = _squares(E)
-    parts = np.array_split(masks, -(-len(masks) // 1024))
-    return np.concatenate([(m[:, :, None] * m[:, None, :] * D).max(axis=(1, 2)) for m in parts])
+    return np.concatenate([(m[:, :, None] * m[:, None, :] * D).max(axis=(1, 2)) for m in _parts(masks, D.size)])
+
+
+def _parts(masks: Array, each: int) -> list[Array]:
+    """The sets in parts, each of which makes few enough numbers of so many a set."""
+    return np.array_split(masks, max(1, -(-len(masks) * each // HELD)))
 
 
 def _variances(E: Array, masks: Array, h: int) -> Array:
@@ -73,10 +80,13 @@ def _variances(E: Array, masks: Array, h: int) -> Array:
 
 
 def _largest(E: Array, masks: Array, h: int) -> Array:
-    rows = E[np.nonzero(masks)[1].reshape(len(masks), h)]
-    rows = rows - rows.mean(axis=1, keepdims=True)
-    small = rows.swapaxes(1, 2) @ rows if E.shape[1] <= h else rows @ rows.swapaxes(1, 2)
-    return np.maximum(np.linalg.eigvalsh(small)[:, -1], 0.0) / h
+    out = []
+    for part in _parts(masks, E.size):
+        rows = E[np.nonzero(part)[1].reshape(len(part), h)]
+        rows = rows - rows.mean(axis=1, keepdims=True)
+        small = rows.swapaxes(1, 2) @ rows if E.shape[1] <= h else rows @ rows.swapaxes(1, 2)
+        out.append(np.linalg.eigvalsh(small)[:, -1])
+    return np.maximum(np.concatenate(out), 0.0) / h
 
 
 SPREADS: dict[str, Callable[[Array, Array, int], Array]] = {
@@ -119,8 +129,19 @@ def worst(criterion: str, F: Any, X: Any, f: int, most: int = MOST) -> Worst:
 
 def check(n: int, f: int) -> None:
     """Refuse counts of workers for which no criterion is defined."""
-    if not 0 <= f < n / 2:
+    whole("n", n, 1)
+    whole("f", f, 0)
+    if n > WORKERS:
+        raise BadInput(f"n = {n} was given; constants are told for up to {WORKERS:,} workers.")
+    if f >= n / 2:
         raise BadInput(f"n = {n} and f = {f} were given; at most {max(0, (n - 1) // 2)} of {n} may lie, f < n/2.")
+
+
+def whole(name: str, given: Any, least: int) -> None:
+    """Refuse what is no whole number, or too small."""
+    if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or given < least:
+        what = f"a whole number{THINGS.get(name, '')}, at least {least}"
+        raise BadInput(f"{name} = {given!r} was given; it is {what}.")
 
 
 def _set(mask: Array) -> tuple[int, ...]:
@@ -167,15 +188,20 @@ class Expected:
 
 
 def aragg(rule: Any, draw: Callable[[np.random.Generator], Array], f: int, trials: int, rng: Any) -> Expected:
-    """ζ over a distribution of rounds: `draw(rng)` gives n rows, the honest n - f first, always the same workers."""
-    if trials < 2:
-        raise BadInput(f"trials = {trials} was given; an expectation needs at least 2.")
+    """ζ over a distribution of rounds: `draw(rng)` gives n rows, the honest n - f first, always the same workers.
+
+    An answer that differs from the honest mean by rounding alone is that mean, as in `ratios`.
+    """
+    whole("trials", trials, 2)
+    whole("f", f, 0)
     errors, pairs, n = np.zeros(trials), np.zeros(()), 0
     for t in range(trials):
         X = np.atleast_2d(np.asarray(draw(rng), float))
         n, honest = len(X), X[: len(X) - f]
         check(n, f)
-        errors[t] = np.square(rule(X) - honest.mean(axis=0)).sum()
+        F = rule(X)
+        off, size = np.abs(F - honest.mean(axis=0)), max(np.abs(honest).max(initial=0.0), np.abs(F).max(initial=0.0))
+        errors[t] = np.square(off).sum() if off.max(initial=0.0) > SAME * size else 0.0
         pairs = pairs + _squares(honest) / trials
     rho2 = float(np.max(pairs))
     scale = f / n * rho2

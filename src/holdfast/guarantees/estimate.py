@@ -24,6 +24,7 @@ import numpy as np
 from holdfast.errors import BadInput
 
 HELD = 1 << 20  # numbers that are read at once
+TINY = 1e-150  # differences below have squares that lose digits
 
 
 @dataclass(frozen=True)
@@ -92,18 +93,24 @@ def estimate(gradients: Iterable[Any], names: Sequence[str] | None = None) -> Es
         if one.shape[1] != d:
             raise BadInput(f"{name} has {one.shape[1]} columns where most have {d}; give gradients of one model.")
     k = np.array([len(one) for one in rows], float)
-    within, between = np.zeros(len(rows)), 0.0
+    within, between, widest = np.zeros(len(rows)), 0.0, 0.0
     with np.errstate(over="ignore"):
         for s, e in _spans(d, max(*map(len, rows), len(rows))):
             blocks = (_block(one, name, s, e) for one, name in zip(rows, who, strict=True))
             means = np.empty((len(rows), e - s))
             for i, block in enumerate(blocks):
                 means[i] = (block / len(block)).sum(axis=0)
-                within[i] += np.square(block - means[i]).sum()
-            between += float(np.square(means - (means / len(means)).sum(axis=0)).sum())
+                off = block - means[i]
+                within[i] += np.square(off).sum()
+                widest = max(widest, float(np.abs(off).max()))
+            apart = means - (means / len(means)).sum(axis=0)
+            between += float(np.square(apart).sum())
+            widest = max(widest, float(np.abs(apart).max()))
     each = within / (k - 1)
     if not (np.isfinite(each).all() and math.isfinite(between)):
         raise BadInput("estimate was given gradients whose squares are too large for a float; scale them down.")
+    if 0 < widest < TINY:
+        raise BadInput("estimate was given gradients whose squares are too small for a float; scale them up.")
     noise = (1 - 1 / len(rows)) * float((each / k).mean())
     pooled = float((within / (k - 1).sum()).sum())
     return Estimate(tuple(map(len, rows)), d, tuple(each.tolist()), pooled, between / len(rows), noise)

@@ -16,7 +16,8 @@ NEAR = 1e-6  # how far a tie is broken
 def structured(n: int, f: int, d: int) -> list[Array]:
     """Rounds in which some proof is tight, or a rule is known to be pressed; ties are broken by a little, both ways."""
     h, q = n - f, n - 2 * f
-    lines: list[Any] = [np.arange(n) * 1.0, 2.0 ** np.arange(n), [0.0] * (n // 2) + [1.0] * (n - n // 2)]
+    steps = np.arange(n) * 1.0
+    lines: list[Any] = [steps, 2.0 ** np.minimum(steps, 500), [0.0] * (n // 2) + [1.0] * (n - n // 2)]
     if f:
         for e in (NEAR, -NEAR):
             lines += [

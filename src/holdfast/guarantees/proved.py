@@ -6,7 +6,7 @@ rule takes; a rule that is missing here has no bound that we know, and unbounded
 
 from __future__ import annotations
 
-from math import comb, inf, sqrt
+from math import inf, prod, sqrt
 from typing import Any, NamedTuple
 
 from holdfast.rules import (
@@ -43,6 +43,7 @@ MEANS = (
     *(CWTM, MeaMed, MDA, SMEA, CGE, DnC, MoNNA),
 )
 """Rules that are the mean at f = 0, and so have 0 in every criterion."""
+FACTORS = 1100  # so many of at most a half have a product of 0
 
 
 class Bound(NamedTuple):
@@ -139,7 +140,8 @@ def _centerwo(rule: CenterwO, n: int, f: int) -> Bounds:
             "xi": Bound(xi, "CenterwO"),
         }
     m = rule.candidates
-    missed = comb(f, m) / comb(n, m)  # no candidate is honest; with one, the radius is at most the diameter
+    # C(f, m) / C(n, m): no candidate is honest; with one, the radius is at most the diameter
+    missed = prod(max(0, f - i) / (n - i) for i in range(min(m, FACTORS)))
     same = Bound(xi, "CenterwO", missed)
     return {"lambda": Bound((3 * f - 1) / h, "CenterwO", missed), "kappa": same, "xi": same}
 

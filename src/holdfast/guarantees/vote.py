@@ -23,6 +23,7 @@ METHODS = {"hoeffding": "bound", "bernstein": "bound", "cantelli": "bound", "nor
 DRAWS = 20_000  # simulated elections
 SEEN = 10  # failures among them that a rate must rest on
 MOST = 10_000  # voters
+LARGEST = 2**60  # batch
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,8 @@ class Sample:
                 number("Sample", name, getattr(self, name), above=True)
         if self.deviation is None and self.range is None:
             raise BadInput(f"{self!r} was given; say the deviation or the range of a loss difference, or both.")
+        if (self.deviation or 0) > (self.range or math.inf) / 2 * (1 + 1e-9):
+            raise BadInput(f"{self!r} was given; a deviation is at most half the range: lower it or raise the range.")
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -115,9 +118,7 @@ class Sample:
         0.0498
         """
         if method not in self.methods:
-            raise BadInput(
-                f"{self!r} was asked for method = {method!r}; it knows enough for {', '.join(self.methods)}."
-            )
+            raise BadInput(f"{self!r} was asked for {method!r}; it knows enough for {', '.join(self.methods)}.")
         if method in ("hoeffding", "bernstein"):
             return math.exp(self.exponent(method))
         z = self.gap / (self.deviation or 1.0)
@@ -232,7 +233,7 @@ def batch_for(
     low, high = 0, 1
     while fails(election, voters, replace(sample, batch=high), method, seed) > target:
         low, high = high, 2 * high
-        if high > 2**60:
+        if high > LARGEST:
             return None
     while high - low > 1:
         middle = (low + high) // 2
@@ -294,5 +295,5 @@ def _probabilities(voters: Voters, errors: Any) -> np.ndarray:
 
 
 def _target(target: float) -> None:
-    if not 0 < target < 1:
+    if not isinstance(target, (float, np.floating)) or not 0 < target < 1:
         raise BadInput(f"target = {target!r} was given; it is a probability above 0 and below 1.")

@@ -54,14 +54,26 @@ def both(
 def decided(rule: Any, given: Updates, rng: Rng | None, start: Any, explain: bool, memo: Memo) -> Decision:
     """The same for updates that were read; `memo` holds distances that were measured for others."""
     place = None if start is None else _place(start, given, rule)
-    if (
-        len(rule.stages()) == 1 and hasattr(rule, "columns") and given.formed().sum() >= rule.least()
-    ):  # it reads everything in blocks: let it look on the way
+    if given.seen is None and _reads_all(rule, given):  # let it look on the way
         try:
-            return _round(rule, given, given.formed(), place, rng, explain, memo, look=True)
+            found = _round(rule, given, given.formed(), place, rng, explain, memo, look=True)
         except NotFinite:
             log.debug("%r looks again: some row is not finite, or nearly so", rule)
+        else:
+            given.seen = given.formed()
+            return found
     return _round(rule, given, given.finite(), place, rng, explain, memo)
+
+
+def _reads_all(rule: Any, given: Updates) -> bool:
+    """Whether its first look at the rows is at all their numbers, and there are enough rows for it."""
+    rows = np.flatnonzero(given.formed())
+    if len(rule.stages()) > 1 or len(rows) < rule.least():
+        return False
+    if hasattr(rule, "columns"):
+        return True
+    measured = all(leaf.measured for leaf in given.floats)
+    return measured and not rule.anchors and not rule.random and rule.centres(rows, None) is None
 
 
 def _round(
@@ -77,7 +89,7 @@ def _round(
     rows = np.flatnonzero(sound)
     dropped = {i: given.malformed.get(i, "not finite") for i in map(int, np.flatnonzero(~sound))}
     rule = settled(asked, len(rows), dropped)
-    points, (D, scale, error) = _mixed(rule, Points.rows(given, rows, start), rng, memo)
+    points, (D, scale, error) = _mixed(rule, Points.rows(given, rows, start), rng, memo, look)
     last = rule.stages()[-1]
     weights = np.zeros(given.n)
     choice = Choice(weights)
@@ -118,7 +130,7 @@ def _unscaled(measured: Any, scale: float, power: int) -> Any:
     return measured
 
 
-def _mixed(rule: Any, points: Points, rng: Rng | None, memo: Memo) -> tuple[Points, Distances]:
+def _mixed(rule: Any, points: Points, rng: Rng | None, memo: Memo, look: bool) -> tuple[Points, Distances]:
     """The points that reach the last stage, and their distances as it asks for them."""
     seen, measured = Distances(np.zeros((0, 0))), None
     for stage in rule.stages():
@@ -133,7 +145,7 @@ def _mixed(rule: Any, points: Points, rng: Rng | None, memo: Memo) -> tuple[Poin
         needed = (stage.anchors, None if centres is None else tuple(centres), stage.precise, core)
         if needed != measured:
             name = None if points.mix is not None or stage.anchors else (needed, points.names().tobytes())
-            seen = memo.get(name) or distances(points, centres, stage.precise, core)
+            seen = memo.get(name) or distances(points, centres, stage.precise, core, look)
             if name is not None:
                 memo[name] = seen
         if hasattr(stage, "choose"):

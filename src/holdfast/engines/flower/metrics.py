@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flwr.app import Message
+from flwr.app import Message, MetricRecord
 
 
 def number(value: Any) -> float | None:
@@ -19,13 +19,15 @@ def number(value: Any) -> float | None:
     return found if math.isfinite(found) else None
 
 
+def reported(reply: Message) -> list[MetricRecord]:
+    """The metric records of a reply."""
+    records = reply.content.values() if reply.has_content() else ()
+    return [record for record in records if isinstance(record, MetricRecord)]
+
+
 def numbers(reply: Message) -> dict[str, float]:
     """The plain finite numbers among a reply's metrics, by name."""
-    if not reply.has_content():
-        return {}
-    found = {
-        str(name): number(value) for record in reply.content.metric_records.values() for name, value in record.items()
-    }
+    found = {str(name): number(value) for record in reported(reply) for name, value in record.items()}
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from holdfast.engines.flower.arguments import seconds
-from holdfast.engines.flower.metrics import number
+from holdfast.engines.flower.metrics import number, reported
 from holdfast.engines.flower.replies import Gathered, failure, record_of, stepped
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput
@@ -92,11 +92,11 @@ def _votes(replies: Iterable[Message], voters: list[int]) -> tuple[dict[int, tup
 
 def _losses(reply: Message) -> tuple[float, float] | None:
     """Inner's and Outer's loss; one that is not finite is the worst there is."""
-    told: dict[str, float] = {}
-    for record in reply.content.metric_records.values() if reply.has_content() else ():
+    losses: dict[str, float] = {}
+    for record in reported(reply):
         for name in CANDIDATES:
             value = record.get(name)
             if isinstance(value, (int, float)):
                 found = number(value)
-                told[name] = math.inf if found is None else found
-    return (told["inner"], told["outer"]) if len(told) == 2 else None
+                losses[name] = math.inf if found is None else found
+    return (losses["inner"], losses["outer"]) if len(losses) == 2 else None
