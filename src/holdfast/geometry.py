@@ -77,7 +77,7 @@ def _sizes(points: Points) -> np.ndarray:
     for leaf, s, e in points.chunks(len(points)):
         block = points.block(leaf, s, e, leaf.computed, at)
         np.maximum(top, np.maximum(block.max(axis=1), -block.min(axis=1)), out=top)
-    return top
+    return points.source.shards(top).max(axis=0)
 
 
 def _scale(points: Points, sizes: np.ndarray, core: int) -> float:
@@ -112,6 +112,8 @@ class Measure:
         self.row[centres] = np.arange(len(centres))
         self.D = np.full((len(centres), len(points)), np.inf)
         self.error = 0.0  # the largest part of a distance by which it may be wrong
+        sizes = np.array([leaf.size / NARROW + 1 for leaf in points.source.leaves if leaf.measured])
+        self.sums = 1 + float(self._sum(sizes).sum())  # how many numbers are added up in float64, at most
         self.home: int | None = None  # a central basis row, for points that are weighted sums
         self.basis_lengths: dict[int | None, np.ndarray] = {}  # seen from the origin, or from home
 
@@ -179,8 +181,15 @@ class Measure:
                 G += Y[left] @ Y.T
                 g += np.einsum("ij,ij->i", Y, Y)
         if square:
+            G = self._sum(G)
             G = np.triu(G) + np.triu(G, 1).T
-        return G, G.diagonal().copy() if square else g
+            return G, G.diagonal().copy()
+        both = self._sum(np.append(G, g[None], axis=0))
+        return both[:-1], both[-1]
+
+    def _sum(self, part: np.ndarray) -> np.ndarray:
+        """What was added up over the columns here, over all columns."""
+        return self.points.source.shards(part).sum(axis=0)
 
     def _blocks(self, K: np.ndarray, pivot: int | None, wide: bool) -> Iterator[np.ndarray]:
         points, at = self.points, None if len(K) == len(self.points) else K
@@ -199,8 +208,7 @@ class Measure:
                 yield B if self.scale == 1.0 else B * self.scale
 
     def _gamma(self, wide: bool, longest: int = BLOCK) -> float:
-        sizes = [leaf.size for leaf in self.points.source.leaves if leaf.measured]
-        sums = 1 + sum(sizes) / NARROW + len(sizes)
+        sums = self.sums
         if wide or self._kind() == "f8":
             mixing = 0 if self.points.mix is None else 2 * len(self.points.basis)
             return 2.0**-53 * (4 + longest + sums + mixing)
@@ -231,7 +239,7 @@ class Measure:
                 block = rows.block(leaf, s, e, np.float64, np.arange(rows.k))
                 block = (block if home is None else block - block[home]) * self.scale
                 total += np.einsum("ij,ij->i", block, block)
-            finite = np.nan_to_num(np.sqrt(total), nan=np.finfo(float).max, posinf=np.finfo(float).max)
+            finite = np.nan_to_num(np.sqrt(self._sum(total)), nan=np.finfo(float).max, posinf=np.finfo(float).max)
             self.basis_lengths[home] = finite  # a row of weight zero must not make nan of the others
         return self.basis_lengths[home]
 

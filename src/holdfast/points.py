@@ -107,7 +107,8 @@ class Points:
         if self.mix is not None or max(i, j) >= self.k:
             return False
         rows = int(self.basis[i]), int(self.basis[j])
-        return all(leaf.same(*rows) for leaf in self.source.leaves if leaf.measured)
+        here = all(leaf.same(*rows) for leaf in self.source.leaves if leaf.measured)
+        return bool(self.source.shards(np.array(here)).all())
 
     def over_basis(self, weights: np.ndarray) -> np.ndarray:
         """Weights of points and anchors as weights of the basis rows."""
@@ -151,18 +152,24 @@ class Points:
         out = [_lower_median(f, workers) if f.kind == "i" else np.empty(f.size, f.computed) for f in self.source.leaves]
         place = {id(leaf): at for at, leaf in enumerate(self.source.leaves)}
 
-        def fill(leaf: Leaf, block: np.ndarray, span: tuple[int, int]) -> None:
+        def fill(leaf: Leaf, block: np.ndarray, span: tuple[int, int]) -> bool:
             if look and not np.isfinite(block.sum()):
-                raise NotFinite
+                return False
             out[place[id(leaf)]][slice(*span)] = rule(block)
+            return True
 
-        self._each(fill)
+        fine = np.array(all(self._each(fill)))
+        if look and not self.source.shards(fine).all():
+            raise NotFinite
         return out
 
     def shares(self, used: Columns) -> np.ndarray:
         """In which part of all coordinates each basis row was used."""
         counts = self._each(lambda _, block, span: used(block) * (span[1] - span[0]))
-        shares = np.sum(counts, axis=0) / sum(leaf.size for leaf in self.source.floats)
+        sizes = [leaf.size for leaf in self.source.floats]
+        here = np.append(np.sum(counts, axis=0) + np.zeros(self.k), sum(sizes))
+        *shares, total = self.source.shards(here).sum(axis=0)
+        shares = np.array(shares) / total
         return shares if self.mix is None else shares @ np.abs(self.mix)
 
     def _each(self, work: Callable[[Leaf, np.ndarray, tuple[int, int]], Any]) -> list[Any]:

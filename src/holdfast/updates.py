@@ -99,15 +99,25 @@ def _columns(row: Array, s: int, e: int) -> Array:
     return row.reshape(-1)[s:e]
 
 
+def alone(part: np.ndarray) -> np.ndarray:
+    """All columns are here, in one shard."""
+    return part[None]
+
+
 @dataclass
 class Updates:
-    """n updates read alike; `malformed` names the rows that could not be, with the reason."""
+    """n updates read alike; `malformed` names the rows that could not be, with the reason.
+
+    The columns may be spread over several processes that all do the same: `shards` gives what each of them found in
+    its own columns, stacked, and whatever is said of whole rows is said after asking it.
+    """
 
     n: int
     leaves: list[Leaf]
     rebuild: Callable[[Iterator[Any]], Any]
     malformed: dict[int, str]
     seen: np.ndarray | None = None  # which rows are finite, once looked at
+    shards: Callable[[np.ndarray], np.ndarray] = alone
 
     @property
     def floats(self) -> list[Leaf]:
@@ -135,7 +145,7 @@ class Updates:
         for i in rows[~ok[rows]]:  # the sum of large finite numbers overflows too: look again
             at = np.array([i])
             ok[i] = all(np.isfinite(leaf.block(at, s, e)).all() for leaf, s, e in self._chunks(1))
-        return ok
+        return self.shards(ok).all(axis=0)
 
     def _chunks(self, rows: int) -> Iterator[tuple[Leaf, int, int]]:
         return ((leaf, s, e) for leaf in self.floats for s, e in leaf.spans(rows))
@@ -157,12 +167,14 @@ class Updates:
 
 
 def read(X: Any, who: str, like: Any = None, measure: Measured | None = None) -> Updates:
-    """Understand what was given: an (n, ...) array, or a sequence of n updates.
+    """Understand what was given: an (n, ...) array, a sequence of n updates, or what was read before.
 
     With `like`, an update of the right structure (the server's own model), rows of another
     structure are malformed and left out by name; without it they are refused, since nobody can
     know which structure is meant.
     """
+    if isinstance(X, Updates):
+        return X
     if library(X):
         return _from_matrix(X, who, like, measure)
     if isinstance(X, (str, bytes, Mapping)) or not hasattr(X, "__iter__"):
