@@ -38,7 +38,8 @@ class Federation:
         self.port = free_port()
         self.numbers: dict[str, str] = {}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.env = os.environ | QUIET | {"FLWR_HOME": str(self.folder / "flwr")}
+        path = f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}"  # Flower's programs start each other by name
+        self.env = os.environ | QUIET | {"FLWR_HOME": str(self.folder / "flwr"), "PATH": path}
         for part in ("keys", "data", "logs", "flwr"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         certify(self.keys)
@@ -58,7 +59,7 @@ class Federation:
         words += ["--ssl-ca-certfile", str(keys / "ca.crt"), "--ssl-certfile", str(keys / "server.crt")]
         words += ["--ssl-keyfile", str(keys / "server.key"), "--enable-supernode-auth"]
         self._spawn("superlink", BIN / "flower-superlink", *words, "--disable-runtime-dependency-installation")
-        until(lambda: answers(self.port), 60, "the SuperLink to answer")
+        until(lambda: self._alive("superlink") and answers(self.port), 60, "the SuperLink to answer")
 
     def register(self) -> None:
         """Let the nodes' keys in, and no other; keep the numbers that they get."""
@@ -100,6 +101,12 @@ class Federation:
     def log(self, name: str) -> str:
         """What a process has said."""
         return (self.folder / "logs" / f"{name}.log").read_text(errors="replace")
+
+    def _alive(self, name: str) -> bool:
+        """True; an error with its last words if a process has ended by itself."""
+        if self.processes[name].poll() is not None:
+            raise RuntimeError(f"{name} ended by itself: {self.log(name)[-600:]}")
+        return True
 
     def _spawn(self, name: str, *words: str | Path) -> None:
         with (self.folder / "logs" / f"{name}.log").open("ab") as log:

@@ -17,6 +17,7 @@ from holdfast.updates import Leaf, Updates, in_parallel, spans
 
 Columns = Callable[[np.ndarray], np.ndarray]
 CACHE = 300_000  # numbers of a block of columns that is sorted: fits the second-level cache
+ROWS = 8192  # numbers of a row that are added at once: some rows of them fit the first cache
 TINY = 1e-30  # weights below this leave the range of float32
 
 
@@ -139,8 +140,9 @@ class Points:
         present, most = (self.basis < self.source.n).sum() == self.source.n, 2 * len(rows) > self.source.n
         if not isinstance(leaf.data, list) and present and most and (rows < self.source.n).all():
             w, all_rows = np.bincount(rows, w, self.source.n), None  # a view of all is faster than a copy of some
+        add = _add_rows if self.source.spread else np.matmul
         for s, e in leaf.spans(len(w)) if len(w) else ():
-            np.matmul(w.astype(dtype), leaf.block(all_rows, s, e, dtype), out=out[s:e])
+            add(w.astype(dtype), leaf.block(all_rows, s, e, dtype), out=out[s:e])
         return out
 
     def columns(self, rule: Columns, look: bool = False) -> list[np.ndarray]:
@@ -183,6 +185,16 @@ class Points:
                 return work(leaf, self.block(leaf, *span, leaf.computed), span)
 
         return in_parallel(one, pieces)
+
+
+def _add_rows(w: np.ndarray, block: np.ndarray, out: np.ndarray) -> None:
+    """w @ block by plain products and sums, so that a column's bits do not depend on where it stands."""
+    part = np.empty(min(len(out), ROWS), out.dtype)
+    for s, e in spans(len(out), ROWS):
+        out[s:e] = 0
+        for weight, row in zip(w, block, strict=True):
+            if weight:
+                out[s:e] += np.multiply(row[s:e], weight, out=part[: e - s])
 
 
 def _lower_median(leaf: Leaf, rows: np.ndarray) -> np.ndarray:

@@ -120,6 +120,11 @@ class Updates:
     shards: Callable[[np.ndarray], np.ndarray] = alone
 
     @property
+    def spread(self) -> bool:
+        """Whether other processes have columns too."""
+        return self.shards is not alone
+
+    @property
     def floats(self) -> list[Leaf]:
         return [leaf for leaf in self.leaves if leaf.kind != "i"]
 
@@ -145,7 +150,7 @@ class Updates:
         for i in rows[~ok[rows]]:  # the sum of large finite numbers overflows too: look again
             at = np.array([i])
             ok[i] = all(np.isfinite(leaf.block(at, s, e)).all() for leaf, s, e in self._chunks(1))
-        return self.shards(ok).all(axis=0)
+        return np.asarray(self.shards(ok).all(axis=0))
 
     def _chunks(self, rows: int) -> Iterator[tuple[Leaf, int, int]]:
         return ((leaf, s, e) for leaf in self.floats for s, e in leaf.spans(rows))
@@ -228,6 +233,16 @@ def _from_matrix(X: Any, who: str, like: Any, measure: Measured | None) -> Updat
         raise BadInput(f"{who} was given rows of shape {shape[1:]}, but `like` has another structure.")
     leaf = _leaf("", data.reshape(shape[0], -1) if len(shape) > 2 else data, X, shape[1:], True, measure)
     return _checked(Updates(shape[0], [leaf], next, {}), who)
+
+
+def spread(
+    columns: Mapping[str, Array], shards: Callable[[np.ndarray], np.ndarray], measure: Measured | None = None
+) -> Updates:
+    """Updates of which every process has some columns: of each entry (n, m) numbers, m of its own, 0 or more."""
+    counts = all(kind(host(data)) == "i" for data in columns.values())
+    leaves = [_leaf(name, host(data), data, (data.shape[1],), counts, measure) for name, data in columns.items()]
+    n = len(next(iter(columns.values())))
+    return Updates(n, leaves, lambda parts: dict(zip(columns, parts, strict=True)), {}, shards=shards)
 
 
 def _leaf(name: str, data: Any, like: Any, shape: tuple[int, ...], counts: bool, measure: Measured | None) -> Leaf:

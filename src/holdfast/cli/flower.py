@@ -6,11 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from holdfast.cli.wide import console
-from holdfast.report.nodes import HEADS, nodes, read, summary, write
+from holdfast.cli.ranks import tell
 
 flower = typer.Typer(help="Flower: who misbehaved in which round.", no_args_is_help=True, add_completion=False)
 
@@ -26,12 +23,4 @@ def report(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the page too, an html file.")] = None,
 ) -> None:
     """Print the nodes of a federation over the rounds, worst first: kept, left out, refused, silent, and why."""
-    lines = read(log)
-    if out is not None:
-        write(lines, out)
-    table = Table(*HEADS, box=None, pad_edge=False, header_style="bold")
-    for node in nodes(lines):
-        table.add_row(*(Text(cell) for cell in node.row()))
-    screen = console()
-    screen.print(table)
-    screen.print(Text(summary(lines)), soft_wrap=True)
+    tell(log, out, "node")

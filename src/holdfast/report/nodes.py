@@ -1,4 +1,4 @@
-"""Who misbehaved: the nodes of a federation over the rounds, from the journal of its server, worst first."""
+"""Who misbehaved: the nodes of a federation, or the ranks of a job, over the rounds, from its journal, worst first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.report.sheet import HEAD, STYLE
 
 LETTERS = {"k": "kept", "-": "left out by the rule", "x": "refused or dropped", "s": "silent", ".": "not asked"}
 COLOURS = {"k": "#0072b2", "-": "#e69f00", "x": "#d55e00", "s": "#7f7f7f", ".": "transparent"}
-HEADS = ("node", "kept", "left out", "refused", "silent", "bad votes", "the last reason")
+HEADS = ("kept", "left out", "refused", "silent", "bad votes", "the last reason")
 
 
 @dataclass
@@ -38,7 +38,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     if path.is_dir():
         path = path / "rounds.jsonl"
     if not path.is_file():
-        raise BadInput(f"{path} is no journal; name the strategy's folder or its rounds.jsonl.")
+        raise BadInput(f"{path} is no journal; name a strategy's folder, its rounds.jsonl or a Ledger's file.")
     out: list[dict[str, Any]] = []
     for text in path.read_text(errors="replace").splitlines():
         try:
@@ -46,7 +46,7 @@ def read(path: Path) -> list[dict[str, Any]]:
         except ValueError:
             break
         if not isinstance(line, dict) or "round" not in line:
-            raise BadInput(f"{path} is no journal of a strategy; name the strategy's folder or its rounds.jsonl.")
+            raise BadInput(f"{path} is no journal; name a strategy's folder, its rounds.jsonl or a Ledger's file.")
         out.append(line)
     return out
 
@@ -84,19 +84,20 @@ def summary(lines: list[dict[str, Any]]) -> str:
     return told + (f"; elections won: Inner {won['inner']}, Outer {won['outer']}" if won else "")
 
 
-def write(lines: list[dict[str, Any]], out: Path, title: str = "Nodes") -> None:
-    """The same as a page: a line a node, a square a round. Names and reasons are shown as text, whatever they hold."""
+def write(lines: list[dict[str, Any]], out: Path, who: str = "node") -> None:
+    """The same as a page: a line a node (or a rank), a square a round. Names and reasons are shown as text."""
     key = ", ".join(
         f'<b style="color:{COLOURS[letter]}">■</b> {text}' for letter, text in LETTERS.items() if letter != "."
     )
+    title = f"{who.capitalize()}s"
     body = [f"<h1>{escape(title)}</h1>", f"<p>{escape(summary(lines))}. Worst first; a square is a round: {key}.</p>"]
-    heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in (HEADS[0], "rounds", *HEADS[1:]))
+    heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in (who, "rounds", *HEADS))
     rows = [f"<tr>{heads}</tr>"]
     for node in nodes(lines):
         cells = "".join(f"<td>{escape(cell)}</td>" for cell in node.row()[1:])
         rows.append(f'<tr><th scope="row">{escape(node.name)}</th><td>{_strip(node.letters)}</td>{cells}</tr>')
     body.append(f'<div class="scroll runs"><table>{"".join(rows)}</table></div>')
-    body.append("<footer>Written by holdfast from the journal of the server.</footer>")
+    body.append("<footer>Written by holdfast from a journal.</footer>")
     page = f"{HEAD}\n<title>{escape(title)}</title>\n<style>{STYLE}</style></head>\n<body>\n"
     put(page + "\n".join(body) + "\n</body></html>\n", out)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.engines.lines import add
 from holdfast.errors import BadInput
 from holdfast.report.nodes import read
 
@@ -41,8 +42,7 @@ class Journal:
         """One round."""
         if self.folder is None:
             return
-        with (self.folder / "rounds.jsonl").open("a") as out:
-            out.write(json.dumps(line, allow_nan=False) + "\n")
+        add(self.folder / "rounds.jsonl", line)
 
     def save(self, done: int, state: State) -> None:
         """The state after a whole round, in place of the one before, whole or not at all."""

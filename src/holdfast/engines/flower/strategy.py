@@ -21,6 +21,7 @@ from holdfast.engines.flower.mailbox import Mailbox
 from holdfast.engines.flower.metrics import middles, numbers
 from holdfast.engines.flower.replies import Gathered, Model, gather, model_of, record_of, stepped
 from holdfast.engines.flower.sampling import available, drawn, risk
+from holdfast.engines.lines import named
 from holdfast.errors import BadInput
 from holdfast.guarantees.certificate import certificate
 from holdfast.rules.decision import Decision
@@ -168,7 +169,7 @@ class RobustStrategy(Strategy):
             log.warning("round %d is skipped: %s", turn, line["skipped"])
             self._done(turn, line)
             return None, MetricRecord({"skipped": 1.0})
-        line |= told | self._named(came, decision)
+        line |= told | named(decision, list(map(str, came.nodes)))
         last = {name: np.asarray(decision.value[name]) for name in self.model}
         moved = self._step(turn, stepped(self.model, last))
         if moved is None:
@@ -197,14 +198,6 @@ class RobustStrategy(Strategy):
         except BadInput:
             return {}
         return {"kappa": kappa} if math.isfinite(kappa) else {}
-
-    def _named(self, came: Gathered, decision: Decision) -> dict[str, Any]:
-        """Who was kept, left out or dropped, by the nodes' numbers."""
-        return {
-            "kept": [str(came.nodes[i]) for i in decision.kept],
-            "left_out": {str(came.nodes[i]): decision.rule.why for i in decision.left_out},
-            "dropped": {str(came.nodes[i]): why for i, why in decision.dropped.items()},
-        }
 
     def _figures(self, line: dict[str, Any], came: Gathered) -> dict[str, Any]:
         """The round in numbers, and the middle one of each of the clients' own metrics."""

@@ -1,0 +1,36 @@
+"""holdfast ranks: what an operator of a data-parallel training asks, and the table of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.cli.example import example
+from holdfast.cli.wide import console
+from holdfast.report.nodes import HEADS, nodes, read, summary, write
+
+
+def tell(log: Path, out: Path | None, who: str) -> None:
+    """Print who misbehaved, worst first, and write the page if a file is named."""
+    lines = read(log)
+    if out is not None:
+        write(lines, out, who)
+    table = Table(who, *HEADS, box=None, pad_edge=False, header_style="bold")
+    for node in nodes(lines):
+        table.add_row(*(Text(cell) for cell in node.row()))
+    screen = console()
+    screen.print(table)
+    screen.print(Text(summary(lines)), soft_wrap=True)
+
+
+@example("holdfast ranks ranks.jsonl --out ranks.html")
+def ranks(
+    log: Annotated[Path, typer.Argument(help="The file of a Ledger.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the page too, an html file.")] = None,
+) -> None:
+    """Print the ranks of a torch.distributed training over the steps, worst first: kept, left out, dropped, and why."""
+    tell(log, out, "rank")

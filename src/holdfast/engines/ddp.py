@@ -1,0 +1,136 @@
+"""A rule behind DistributedDataParallel: a communication hook with one decision over all buckets."""
+
+# Annotations stay objects here: DDP compares a hook's with its own types.
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch._C._distributed_c10d import GradBucket
+from torch.futures import Future
+
+from holdfast.engines.sharded.ledger import Ledger
+from holdfast.engines.sharded.momentum import Momentum
+from holdfast.engines.sharded.reduce import check
+from holdfast.engines.sharded.watch import at
+from holdfast.engines.sharded.wire import Exchange, Layout, Wire
+from holdfast.errors import BadInput
+from holdfast.rules.base import Stage
+from holdfast.rules.decision import Decision
+from holdfast.twophase import needs
+
+log = logging.getLogger("holdfast")
+
+
+@dataclass
+class Open:
+    """A bucket that is under way."""
+
+    buffer: Tensor
+    gradients: dict[Tensor, Tensor]
+    got: Tensor
+    work: Any
+    future: Future[Tensor]
+
+    def holding(self, values: dict[Tensor, Tensor]) -> Tensor:
+        """A bucket of this kind with other values in it."""
+        out = torch.zeros_like(self.buffer)
+        for p, g in self.gradients.items():
+            if p in values:
+                out[g.storage_offset() - self.buffer.storage_offset() :][: g.numel()] = values[p].reshape(-1)
+        return out
+
+
+class Robust:
+    """The hook's state: `model.register_comm_hook(Robust(MeanwO(f=2)), hook)`.
+
+    Buckets are exchanged as they come, in the shadow of the backward pass, and kept open; with the last one, ONE
+    decision is made over all of them, the same whatever the buckets are. `momentum` sends each rank's momentum instead
+    of its gradient; `scaler` is the GradScaler, if there is one. A rank whose gradient is not finite is left out; if
+    too few ranks are left, the gradient is zero and the step is in the ledger as skipped; with a scaler it is NaN, so
+    that the scaler skips the step on all ranks. `decision` is that of the last step, `step` counts them.
+
+    Sound against faulty data and gradients on ranks whose program is honest; see robust_all_reduce.
+    """
+
+    def __init__(
+        self,
+        rule: Stage,
+        *,
+        group: Any = None,
+        momentum: Momentum | None = None,
+        scaler: Any = None,
+        ledger: Ledger | None = None,
+        seed: int = 0,
+    ) -> None:
+        check(rule, [torch.zeros(1)], np.random.default_rng())
+        self.rule, self.group, self.momentum, self.scaler = rule, group, momentum, scaler
+        self.ledger, self.seed, self.step = ledger or Ledger(None), seed, 0
+        self.decision: Decision | None = None
+        self.last: dict[Tensor, Tensor] = {}  # the last answer by parameter, for rules that start there
+        self.open: list[Open] = []
+
+    def take(self, bucket: GradBucket) -> Future[Tensor]:
+        """Start to exchange a bucket; its answer comes with the last one."""
+        buffer = bucket.buffer()
+        wire = Wire(self.group, buffer.device)
+        if self.momentum is not None:
+            scale = self.scaler.get_scale() if self.scaler is not None else 1.0
+            self.momentum(bucket.parameters(), bucket.gradients(), scale)
+        got, work = wire.columns(Layout.of([buffer], wire.n).flat([buffer], _kind(buffer)))
+        own = dict(zip(bucket.parameters(), bucket.gradients(), strict=True))
+        self.open.append(Open(buffer, own, got, work, Future()))
+        future = self.open[-1].future
+        if bucket.is_last():
+            self.finish(wire)
+        return future
+
+    def finish(self, wire: Wire) -> None:
+        """One decision over all buckets; then their answers."""
+        at(self.step)
+        opened, self.open = self.open, []
+        buffers = [one.buffer for one in opened]
+        layout = Layout(tuple(tuple(b.shape) for b in buffers), tuple(_named(buffers)), wire.n)
+        wire.agreed(f"{self.rule!r} {layout.shapes} {layout.kinds}")
+        came = {kind: (one.got, one.work) for kind, one in zip(layout.kinds, opened, strict=True)}
+        exchange = Exchange.arrived(wire, layout, came)
+        start = exchange.start([one.holding(self.last) for one in opened]) if self.last else None
+        try:
+            words = needs(self.rule, np.random.default_rng((self.seed, self.step)), start)
+            self.decision = self.rule.decide(exchange.updates, **words)
+        except BadInput as refusal:
+            self._skip(buffers, str(refusal))
+        else:
+            layout.put(exchange.answered(self.decision.value), buffers)
+            self.ledger.add(self.step, self.decision)
+            if any("start" in stage.anchors for stage in self.rule.stages()):
+                self.last = {p: g.clone() for one in opened for p, g in one.gradients.items()}
+        if self.momentum is not None:
+            self.momentum.keep(self.decision is not None and wire.rank not in self.decision.dropped)
+        at(self.step, done=True)
+        self.step += 1
+        for one in opened:
+            one.future.set_result(one.buffer)
+
+    def _skip(self, buffers: list[Tensor], why: str) -> None:
+        self.decision = None
+        log.warning("step %d is skipped: %s", self.step, why)
+        self.ledger.add(self.step, None, skipped=why)
+        for buffer in buffers:
+            buffer.fill_(torch.nan if self.scaler is not None else 0.0)
+
+
+def hook(state: Robust, bucket: GradBucket) -> Future[Tensor]:
+    """For `register_comm_hook`."""
+    return state.take(bucket)
+
+
+def _kind(buffer: Tensor) -> str:
+    return Layout.of([buffer], 1).kinds[0]
+
+
+def _named(buffers: list[Tensor]) -> list[str]:
+    """Every bucket is a kind of its own, so that each is cut as it was sent."""
+    return [f"{_kind(buffer)} {at}" for at, buffer in enumerate(buffers)]

@@ -1,0 +1,27 @@
+"""torch.distributed: a rule in the place of all-reduce, at its price; two-phase steps; ranks that fail by name.
+
+Sound against faulty data and gradients on ranks whose program is honest; a Byzantine process needs a server
+(holdfast.engines.flower).
+"""
+
+from holdfast.engines.sharded.checkpoint import load, save
+from holdfast.engines.sharded.ledger import Ledger
+from holdfast.engines.sharded.momentum import Momentum
+from holdfast.engines.sharded.reduce import candidates, robust_all_reduce, robust_reduce_scatter
+from holdfast.engines.sharded.step import Step, two_phase_step
+from holdfast.engines.sharded.watch import Job, RankFailed, begin
+
+__all__ = [
+    "Job",
+    "Ledger",
+    "Momentum",
+    "RankFailed",
+    "Step",
+    "begin",
+    "candidates",
+    "load",
+    "robust_all_reduce",
+    "robust_reduce_scatter",
+    "save",
+    "two_phase_step",
+]

@@ -1,0 +1,28 @@
+"""Who was left out at which step, a line of JSON each, written by rank 0; `holdfast ranks` reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+
+from holdfast.engines.lines import add, named
+from holdfast.errors import BadInput
+from holdfast.rules.decision import Decision
+
+
+class Ledger:
+    """A file of decisions, or nothing if there is none."""
+
+    def __init__(self, path: Path | str | None) -> None:
+        self.path = None if path is None else Path(path)
+        if self.path is not None and (self.path.is_dir() or not self.path.parent.is_dir()):
+            raise BadInput(f"Ledger was given {self.path}; name a file in a folder that is there, such as ranks.jsonl.")
+
+    def add(self, step: int, decision: Decision | None, **more: Any) -> None:
+        """One step; without a decision it was skipped, and `more` says why."""
+        if self.path is None or dist.get_rank() != 0:
+            return
+        said = {} if decision is None else named(decision, [str(rank) for rank in range(decision.n)])
+        add(self.path, {"round": step, **said, **more})

@@ -1,0 +1,116 @@
+"""All-reduce with a rule in the place of the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from holdfast.engines.sharded.wire import Exchange, Layout, Wire
+from holdfast.errors import BadInput
+from holdfast.rules.base import Stage
+from holdfast.rules.decision import Decision
+from holdfast.twophase import Candidates, TwoPhase, needs
+
+Rng = np.random.Generator
+
+
+def robust_all_reduce(
+    tensors: Tensor | Sequence[Tensor],
+    rule: Stage,
+    group: Any = None,
+    *,
+    beside: int = 0,
+    rng: Rng | None = None,
+    start: Sequence[Tensor] | None = None,
+) -> Decision:
+    """Put the rule's answer to all ranks' tensors into them, on every rank, as `all_reduce` does with the sum.
+
+    Every rank keeps 1/n of the coordinates of all vectors, the n × n distances are added up in the order of ranks in
+    float64, every rank decides alike, combines its columns, and all get the whole: the traffic of an all-reduce, the
+    same bits everywhere. Tensors of any shapes and types; those of integers take their lower median; the last `beside`
+    tensors (such as BatchNorm's statistics) are combined and not measured. Ranks whose numbers are not finite are
+    dropped by name; if too few are left, BadInput is raised on all ranks and the tensors stay as they are. Rules
+    that draw take an `rng` of the same seed on all ranks. Gives the decision: who was kept, left out, dropped.
+
+    Sound against faulty data and gradients on ranks whose program is honest. A rank that runs another program can lie
+    about its columns of the answer; against that, use a server (holdfast.engines.flower).
+    """
+    many = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    exchange = _exchange(many, rule, group, beside, rng, start)
+    decision = _decide(exchange, rule, rng, start)
+    exchange.layout.put(exchange.answered(decision.value), many)
+    return replace(decision, value=tensors)
+
+
+def robust_reduce_scatter(
+    output: Tensor, tensor: Tensor, rule: Stage, group: Any = None, *, rng: Rng | None = None
+) -> Decision:
+    """The same without the last gather, for sharded optimisers: `output` gets this rank's nth of the answer.
+
+    As `reduce_scatter_tensor`: the tensor has n times as many numbers as the output.
+    """
+    exchange = _exchange([tensor], rule, group, 0, rng, None)
+    if tensor.numel() != output.numel() * exchange.wire.n or output.dtype != tensor.dtype:
+        raise BadInput(
+            f"robust_reduce_scatter was given {output.numel()} numbers of {output.dtype} for a part of {tensor.numel()}"
+            f" of {tensor.dtype} on {exchange.wire.n} ranks; the output has one part of as many as there are ranks."
+        )
+    decision = _decide(exchange, rule, rng, None)
+    (own,) = decision.value.values()
+    output.detach().copy_(own.view(output.shape))
+    return replace(decision, value=output)
+
+
+def candidates(
+    tensors: Sequence[Tensor],
+    rule: TwoPhase,
+    group: Any = None,
+    *,
+    beside: int = 0,
+    rng: Rng | None = None,
+    start: Sequence[Tensor] | None = None,
+) -> Candidates:
+    """Both candidates of a two-phase rule, each a list like the tensors: one exchange, two answers."""
+    exchange = _exchange(tensors, rule, group, beside, rng, start)
+    own = None if start is None else exchange.start(start)
+    both = rule.propose(exchange.updates, rng=rng, start=own)
+    found = []
+    for decision in (both.inner, both.outer):
+        value = [torch.empty_like(t, memory_format=torch.contiguous_format) for t in tensors]
+        exchange.layout.put(exchange.answered(decision.value), value)
+        found.append(replace(decision, value=value))
+    return Candidates(*found)
+
+
+def _exchange(tensors: Sequence[Tensor], rule: Any, group: Any, beside: int, rng: Rng | None, start: Any) -> Exchange:
+    """Check what was given, on all ranks alike, then exchange it."""
+    check(rule, tensors, rng)
+    wire = Wire(group, tensors[0].device)
+    layout = Layout.of(tensors, wire.n, beside)
+    drawn = rng.bit_generator.state if rule.random and rng is not None else None
+    wire.agreed(f"{rule!r} {layout.shapes} {layout.kinds} {start is not None} {drawn}")
+    return Exchange.of(wire, layout, tensors)
+
+
+def check(rule: Any, tensors: Sequence[Tensor], rng: Rng | None) -> None:
+    """Refuse what is no rule for ranks, and what holds no numbers to measure."""
+    both = (rule.inner, rule.outer) if isinstance(rule, TwoPhase) else (rule,)
+    for one in both:
+        if not isinstance(one, Stage) or not one.answers or not one.chains:
+            raise BadInput(f"{one!r} was given; ranks take a rule that sees all vectors at once, such as MeanwO(f=3).")
+    if rule.random and rng is None:
+        raise BadInput(f"{rule!r} draws at random; pass rng=numpy.random.default_rng(seed).")
+    if not sum(t.numel() for t in tensors if t.is_floating_point()):
+        raise BadInput(f"{rule!r} was given {len(tensors)} tensors without a real number; send at least one.")
+    if any(t.is_complex() or t.dtype == torch.bool for t in tensors):
+        raise BadInput(f"{rule!r} was given complex numbers or truth values; send real numbers or counts.")
+
+
+def _decide(exchange: Exchange, rule: Stage, rng: Rng | None, start: Sequence[Tensor] | None) -> Decision:
+    own = None if start is None else exchange.start(start)
+    return rule.decide(exchange.updates, **needs(rule, rng, own))

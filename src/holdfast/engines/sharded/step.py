@@ -1,0 +1,111 @@
+"""A two-phase step: two candidate models, every rank's vote, one model on all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from holdfast.engines.sharded.ledger import Ledger
+from holdfast.engines.sharded.momentum import Momentum
+from holdfast.engines.sharded.reduce import candidates
+from holdfast.engines.sharded.watch import at
+from holdfast.engines.sharded.wire import Wire
+from holdfast.errors import BadInput
+from holdfast.rules.decision import Decision
+from holdfast.twophase import TwoPhase
+
+Loss = Callable[[nn.Module, Any], Tensor]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What became of a step: the winner, its lead, how many votes counted; or why it was skipped."""
+
+    decision: Decision | None
+    winner: str = ""
+    lead: float = 0.0
+    votes: int = 0
+    skipped: str = ""
+
+
+def two_phase_step(
+    model: nn.Module,
+    loss: Loss,
+    batch: Any,
+    rule: TwoPhase,
+    *,
+    lr: float,
+    fresh: Any,
+    step: int = 0,
+    momentum: Momentum | None = None,
+    ledger: Ledger | None = None,
+    group: Any = None,
+    rng: np.random.Generator | None = None,
+) -> Step:
+    """Propose two models by the gradients of `loss(model, batch)`, vote by the loss on `fresh`, commit the winner.
+
+    All ranks start with the same model and end with the same bits, buffers such as BatchNorm's statistics included:
+    these are combined like gradients and not measured. A step for which too few ranks have finite gradients changes
+    nothing and says why. Sound against faulty data and gradients on ranks whose program is honest.
+    """
+    at(step)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    buffers = [b for b in model.buffers() if not b.is_complex() and b.dtype != torch.bool]
+    before = [t.detach().clone() for t in (*parameters, *buffers)]
+    model.zero_grad(set_to_none=True)
+    loss(model, batch).backward()  # type: ignore[no-untyped-call]
+    slopes = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+    if momentum is not None:
+        momentum(parameters, slopes)
+    ledger = ledger or Ledger(None)
+    try:
+        both = candidates([*slopes, *buffers], rule, group, beside=len(buffers), rng=rng)
+    except BadInput as refusal:
+        _load(parameters, buffers, before)
+        ledger.add(step, None, skipped=str(refusal))
+        return Step(None, skipped=str(refusal))
+    wire = Wire(group, parameters[0].device)
+    if momentum is not None:
+        momentum.keep(wire.rank not in both.inner.dropped)
+    models = [_moved(before, one.value, len(parameters), lr) for one in (both.inner, both.outer)]
+    losses = np.array([_felt(model, loss, fresh, one, parameters, buffers) for one in models])
+    winner = rule.elect(both, [(rank, tuple(told)) for rank, told in enumerate(wire.shards(losses).tolist())])
+    _load(parameters, buffers, models[winner.name == "outer"])
+    decision: Decision = getattr(both, winner.name)
+    told = {"winner": winner.name, "lead": float(winner.lead) if np.isfinite(winner.lead) else None}
+    ledger.add(step, decision, **told, votes=winner.reports)
+    at(step, done=True)
+    return Step(decision, winner.name, float(winner.lead), winner.reports)
+
+
+def _moved(before: list[Tensor], value: list[Tensor], count: int, lr: float) -> list[Tensor]:
+    """A candidate: parameters after a step of its gradient, and its buffers."""
+    steps = zip(before[:count], value[:count], strict=True)
+    return [*(p - lr * g for p, g in steps), *value[count:]]
+
+
+def _felt(
+    model: nn.Module, loss: Loss, fresh: Any, candidate: list[Tensor], parameters: list[Any], buffers: list[Tensor]
+) -> float:
+    """This rank's loss on a candidate, as in evaluation; what cannot be computed is as bad as can be."""
+    _load(parameters, buffers, candidate)
+    trains = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            return float(loss(model, fresh))
+    except (ArithmeticError, ValueError):
+        return float("inf")
+    finally:
+        model.train(trains)
+
+
+@torch.no_grad()
+def _load(parameters: list[Any], buffers: list[Tensor], values: list[Tensor]) -> None:
+    for t, v in zip((*parameters, *buffers), values, strict=True):
+        t.copy_(v)

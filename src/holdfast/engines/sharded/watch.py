@@ -1,0 +1,192 @@
+"""Who is gone and who hangs: every rank tells what it does, and a job that fails says so by rank, everywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from types import TracebackType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+from holdfast.errors import BadInput, listing
+
+BEAT, QUIET, GRACE = 0.5, 3.0, 2.0  # seconds: between signs of life, until their lack means death, to end by oneself
+OVER, TOLD = "over", "told"
+_current: Watch | None = None
+
+
+class RankFailed(RuntimeError):
+    """Some rank is gone, or does not come."""
+
+
+class Watch:
+    """A job's ranks: signs of life in the store that brought them together, and one sentence when some are missing."""
+
+    def __init__(self, store: Any, rank: int, size: int) -> None:
+        self.store, self.rank, self.size = store, rank, size
+        self.step, self.what, self.waits, self.beats = "", "starting", False, 0
+        self.ended = self.stopping = False
+        self.thread = threading.Thread(target=self._live, daemon=True)
+        self.thread.start()
+
+    def say(self, what: str, waits: bool) -> None:
+        """What this rank does now, and whether it waits for others."""
+        self.what, self.waits = what, waits
+
+    def end(self) -> None:
+        """No more signs; the job is done."""
+        self.ended = True
+        self.thread.join()
+
+    def _live(self) -> None:
+        last = time.monotonic()
+        while not self.ended:
+            try:
+                self.sign()
+                if self.store.check([OVER]):
+                    return self._over(self.store.get(OVER).decode())
+                last = time.monotonic()
+            except Exception:  # the store is gone, and with it the rank that holds it
+                if time.monotonic() - last > QUIET and not self.ended:
+                    return self._over(self._lost())
+            time.sleep(BEAT)
+        return None
+
+    def sign(self) -> None:
+        """One more sign of life."""
+        self.beats += 1
+        doing = f"{self.what}, {self.step}" if self.step else self.what
+        self.store.set(f"rank {self.rank}", json.dumps([self.beats, self.waits, doing]))
+
+    def _over(self, why: str) -> None:
+        """End this process if it does not end by itself: it hangs, or waits for somebody who will not come."""
+        until = time.monotonic() + GRACE
+        while time.monotonic() < until and not self.ended:
+            self.sign()
+            time.sleep(0.1)
+        if not self.ended and not self.stopping:
+            self._told()
+            print(f"rank {self.rank} is ended: {why}", file=sys.stderr, flush=True)
+            os._exit(70)
+
+    def _lost(self) -> str:
+        return "the store that brought the ranks together is gone, and rank 0 with it, unless torchrun holds it."
+
+    def explained(self, error: Exception) -> RankFailed:
+        """Who is missing, told to all; asked by a rank whose exchange has failed."""
+        self.stopping = True
+        self.say("stopped", True)
+        why = self._lost()
+        with suppress(Exception):
+            before, until = self._signs(), time.monotonic() + QUIET
+            while time.monotonic() < until and not self.store.check([OVER]):
+                time.sleep(0.1)
+            known = self.store.get(OVER).decode() if self.store.check([OVER]) else ""
+            why = known or self._missing(before, self._signs()) or f"an exchange failed: {str(error).splitlines()[0]}"
+            self.over(why)
+        self.ended = True
+        return RankFailed(why)
+
+    def over(self, why: str) -> None:
+        """Tell everybody that the job is over; who holds the store stays until the others know."""
+        self.stopping = True
+        if not self.store.check([OVER]):
+            self.store.set(OVER, why)
+        self._told()
+        until = time.monotonic() + GRACE + 2 * BEAT
+        while self.rank == 0 and time.monotonic() < until and self.store.add(TOLD, 0) < self.size:
+            time.sleep(0.1)
+
+    def _told(self) -> None:
+        with suppress(Exception):
+            self.store.add(TOLD, 1)
+
+    def _signs(self) -> dict[int, list[Any]]:
+        names = {rank: f"rank {rank}" for rank in range(self.size)}
+        return {rank: json.loads(self.store.get(name)) for rank, name in names.items() if self.store.check([name])}
+
+    def _missing(self, before: dict[int, list[Any]], after: dict[int, list[Any]]) -> str:
+        """One sentence about ranks that gave no sign, or have not come where the others wait; "" if there are none."""
+        told = []
+        for rank in range(self.size):
+            if rank not in after or after[rank][0] == before.get(rank, [-1])[0]:
+                seen = f"last seen {after[rank][2]}" if rank in after else "never seen"
+                told.append(f"rank {rank} is gone ({seen})")
+            elif not after[rank][1]:
+                told.append(f"rank {rank} does not come (it is {after[rank][2]})")
+        return f"{listing(told)}; the job ends on all ranks." if told else ""
+
+
+@contextmanager
+def watched(what: str) -> Iterator[None]:
+    """Around an exchange: tells what is waited for, and who is missing if it fails."""
+    watch = _current
+    if watch is None:
+        yield
+        return
+    watch.say(what, True)
+    try:
+        yield
+    except RuntimeError as error:
+        raise watch.explained(error) from error
+    watch.say("computing", False)
+
+
+def at(step: int, done: bool = False) -> None:
+    """Which step this is, or has been, for those who ask later."""
+    if _current is not None:
+        _current.step = f"{'after' if done else 'in'} step {step}"
+        with suppress(Exception):
+            _current.sign()
+
+
+class Job:
+    """The ranks that were brought together; a context that ends with them."""
+
+    def __init__(self, rank: int, size: int, watch: Watch) -> None:
+        self.rank, self.size, self.watch = rank, size, watch
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        global _current
+        if error is None:
+            with watched("waiting for the others to end"):
+                dist.barrier()
+        elif not isinstance(error, RankFailed):  # say it before the others ask
+            with suppress(Exception):
+                self.watch.over(f"rank {self.rank} failed, {self.watch.step or 'at the start'} ({error!r}).")
+        self.watch.end()
+        _current = None
+        if error is None:
+            dist.destroy_process_group()
+
+
+def begin(backend: str | None = None, timeout: float = 60.0) -> Job:
+    """Join the other ranks, as torchrun's environment says, with a limit on how long anybody is waited for.
+
+    `with begin(timeout=60) as job:` around a training: a rank that is killed or hangs ends the job on all ranks, with
+    a sentence that names it and what it was doing.
+    """
+    global _current
+    if not 0 < timeout < 1e7:
+        raise BadInput(f"begin was given timeout = {timeout!r}; it is a number of seconds above 0.")
+    if missing := [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
+        raise BadInput(f"begin found no {listing(missing)} in the environment; start the program by torchrun.")
+    limit = timedelta(seconds=timeout)
+    store, rank, size = next(rendezvous("env://", timeout=limit))
+    backend = backend or ("nccl" if torch.cuda.is_available() else "gloo")
+    dist.init_process_group(backend, store=PrefixStore("ranks", store), rank=rank, world_size=size, timeout=limit)
+    _current = Watch(PrefixStore("holdfast", store), rank, size)
+    return Job(rank, size, _current)

@@ -1,0 +1,327 @@
+"""Jobs of several ranks on loopback, for the tests: `python -m tests.ranks SCENARIO N FOLDER` forks n ranks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
+
+from holdfast import CWTM, BadInput, CenteredClipping, Mean2P, MeanwO, parse
+from holdfast.engines.ddp import Robust, hook
+from holdfast.engines.sharded import (
+    Ledger,
+    Momentum,
+    RankFailed,
+    begin,
+    load,
+    robust_all_reduce,
+    robust_reduce_scatter,
+    save,
+    two_phase_step,
+)
+from tests.rules_under_test import EXACT, RULES, calls
+
+TYPES = (torch.float32, torch.float64, torch.bfloat16)
+TIMEOUT = 8.0
+SHAPES = ((7, 5), (), (261,), (3, 1, 2))
+
+
+def largest(rule: Any, n: int) -> Any:
+    """The rule with the largest f that n allows; None if there is none."""
+    for f in range(n, -1, -1):
+        made = parse(repr(rule).replace("f=2", f"f={f}").replace("m=3", f"m={min(3, n)}"))
+        if made.least() <= n:
+            return made
+    return None
+
+
+def cloud(n: int, d: int, kind: str) -> np.ndarray:
+    """What the ranks send: a cloud, liars next to it and far away; perhaps one that is not finite."""
+    X = np.random.default_rng((n, d)).normal(size=(n, d))
+    X[0] += 4
+    if kind == "nan":
+        X[-1, d // 2] = np.nan
+    return X
+
+
+def cut(x: np.ndarray, dtype: torch.dtype, d: int) -> list[Tensor]:
+    """A vector as tensors of several shapes; the whole as one if it is short."""
+    flat = torch.from_numpy(x).to(dtype)
+    if d != sum(int(np.prod(shape)) for shape in SHAPES):
+        return [flat.clone()]
+    parts = torch.split(flat, [int(np.prod(shape)) for shape in SHAPES])
+    return [part.clone().reshape(shape) for part, shape in zip(parts, SHAPES, strict=True)]
+
+
+def cases(n: int) -> list[tuple[str, torch.dtype, int, str]]:
+    """(rule, type, dimension, kind): every rule at its largest f; short vectors and others' NaN for some types."""
+    out = []
+    for rule in (*RULES, *EXACT):
+        made = largest(rule, n)
+        if made is not None:
+            out += [(repr(made), dtype, 303, "plain") for dtype in TYPES]
+            out += [(repr(made), torch.float32, 303, "nan"), (repr(made), torch.float64, max(1, n - 1), "plain")]
+    return out
+
+
+def every_rule(rank: int, n: int, folder: Path) -> None:
+    """All cases; every rank saves what it got."""
+    found = []
+    for text, dtype, d, kind in cases(n):
+        rule = parse(text)
+        tensors = cut(cloud(n, d, kind)[rank], dtype, d)
+        start = cut(np.full(d, 0.25), dtype, d)
+        words = calls(rule, d, start=start)
+        try:
+            decision = robust_all_reduce(tensors, rule, **words)
+            told: Any = (decision.kept, dict(decision.dropped))
+        except BadInput as refusal:
+            told = str(refusal)
+        found.append((torch.cat([t.reshape(-1) for t in tensors]), told))
+    torch.save(found, folder / f"{rank}.pt")
+
+
+def mixed(rank: int, n: int, folder: Path) -> None:
+    """Types together, counters, tensors beside, a part for each rank; and ranks that do not agree."""
+    rng = np.random.default_rng(rank)
+    tensors = [
+        torch.from_numpy(rng.normal(size=(5, 3))).float(),
+        torch.from_numpy(rng.normal(size=4)),
+        torch.tensor([rank, 7]),
+        torch.full((3,), 1e6 * rank),  # would decide every distance if it were measured
+    ]
+    decision = robust_all_reduce(tensors, MeanwO(f=1), beside=1)
+    part = torch.empty(6)
+    whole = torch.from_numpy(rng.normal(size=6 * n)).float()
+    robust_reduce_scatter(part, whole, CWTM(f=1))
+    told = []
+    seed = np.random.default_rng(0 if rank != 4 else 1)
+    drawn = parse("MeanwO(f=1, candidates=3)")
+    for odd, rule in ((torch.zeros(4 if rank == 2 else 3), CWTM(f=1)), (torch.zeros(3), drawn)):
+        try:
+            robust_all_reduce(odd, rule, rng=seed)
+        except BadInput as refusal:
+            told.append(str(refusal))
+    torch.save((tensors, decision.kept, part, told), folder / f"{rank}.pt")
+
+
+class Net(nn.Module):
+    """Small, with BatchNorm, and a layer that some steps do not use."""
+
+    def __init__(self, norm: bool = True) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Linear(6, 8), nn.BatchNorm1d(8) if norm else nn.Identity()
+        self.last, self.idle = nn.Linear(8, 3), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.tanh(self.norm(self.first(x))))
+
+
+def batch(rank: int, step: int, many: int = 12) -> tuple[Tensor, Tensor]:
+    """Images of three kinds, the same for all but for who sees which."""
+    g = torch.Generator().manual_seed(1000 * step + rank)
+    y = torch.randint(3, (many,), generator=g)
+    return torch.randn(many, 6, generator=g) + 2.0 * F.one_hot(y, 6), y
+
+
+def felt(model: nn.Module, xy: tuple[Tensor, Tensor]) -> Tensor:
+    return F.cross_entropy(model(xy[0]), xy[1])
+
+
+def backward(loss: Any) -> None:
+    loss.backward()
+
+
+def two_phases(rank: int, n: int, folder: Path) -> None:
+    """Rank 0 lies about its labels, the last one's data is not finite now and then; a step that nobody can do."""
+    torch.manual_seed(0)
+    model, memory, steps = Net(), Momentum(0.9), []
+    ledger = Ledger(folder / "ranks.jsonl")
+    for t in range(12):
+        x, y = batch(rank, t)
+        if rank == 0:
+            y = (y + 1) % 3
+        if (rank == n - 1 and t % 4 == 1) or t == 7:
+            x = x * torch.nan
+        words: dict[str, Any] = {"lr": 0.5, "fresh": batch(rank, 100 + t, 30), "momentum": memory, "ledger": ledger}
+        done = two_phase_step(model, felt, (x, y), Mean2P(f=1), step=t, **words)
+        steps.append((done.winner, done.votes, done.skipped))
+    right = (model.eval()(batch(99, 999, 300)[0]).argmax(1) == batch(99, 999, 300)[1]).float().mean()
+    torch.save((model.state_dict(), steps, float(right)), folder / f"{rank}.pt")
+
+
+HOOKED: dict[str, dict[str, Any]] = {
+    "usual": {},
+    "views": {"gradient_as_bucket_view": True},
+    "static": {"static_graph": True},
+    "unused": {"find_unused_parameters": True},
+    "small": {"bucket_cap_mb": 0.0002, "gradient_as_bucket_view": True},
+    "tiny": {"bucket_cap_mb": 0.00005, "find_unused_parameters": True},
+}
+
+
+def hooked(rank: int, n: int, folder: Path) -> None:
+    """The hook under every way to bucket, next to the rule on whole gradients; then scaled, and with momentum."""
+    found: dict[str, Any] = {}
+    for name, words in HOOKED.items():
+        for rule in (MeanwO(f=1), CWTM(f=1), CenteredClipping(tau=0.5)):
+            torch.manual_seed(0)
+            plain = Net(norm=False)
+            if "find_unused_parameters" not in words:
+                del plain.idle
+            own = deepcopy(plain)
+            model, state = DistributedDataParallel(plain, **words), Robust(rule)
+            model.register_comm_hook(state, hook)
+            last: list[Tensor] | None = None
+            for t in range(3):
+                x, y = batch(rank, t)
+                x = x * torch.nan if rank == 1 and t == 1 else x
+                for one in (model, own):
+                    one.zero_grad(set_to_none=False)
+                    backward(felt(one, (x, y)))
+                slopes = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in own.parameters()]
+                robust_all_reduce(slopes, rule, start=last if isinstance(rule, CenteredClipping) else None)
+                last = [s.clone() for s in slopes]
+                got = [torch.zeros_like(p) if p.grad is None else p.grad for p in plain.parameters()]
+                found[f"{name} {rule!r} {t}"] = max(
+                    float((a - b).abs().max()) for a, b in zip(got, slopes, strict=True)
+                )
+                with torch.no_grad():
+                    for one in (plain, own):
+                        for p, s in zip(one.parameters(), slopes, strict=True):
+                            p.sub_(0.1 * s)
+    found["scaled"] = scaled(rank)
+    found["momentum"] = remembered(rank)
+    torch.save(found, folder / f"{rank}.pt")
+
+
+def scaled(rank: int) -> list[tuple[bool, float, tuple[int, ...]]]:
+    """Steps under a gradient scaler: sound, overflow on one rank, overflow on all."""
+    torch.manual_seed(0)
+    net, scaler = Net(norm=False), torch.amp.GradScaler("cpu", init_scale=1024.0)
+    del net.idle
+    model, state = DistributedDataParallel(net), Robust(CWTM(f=1), scaler=scaler)
+    model.register_comm_hook(state, hook)
+    optimizer, told = torch.optim.SGD(net.parameters(), lr=0.1), []
+    for bad in (set(), {1}, {0, 1, 2, 3}, set()):
+        before = [p.detach().clone() for p in net.parameters()]
+        optimizer.zero_grad()
+        x, y = batch(rank, 3)
+        backward(scaler.scale(felt(model, (x * (torch.inf if rank in bad else 1), y))))
+        scaler.step(optimizer)
+        scaler.update()
+        moved = any(not torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
+        told.append((moved, scaler.get_scale(), tuple(state.decision.dropped) if state.decision else ()))
+    return told
+
+
+def remembered(rank: int) -> float:
+    """The largest difference of the hook with momentum to momenta by hand, over buckets that are built anew."""
+    torch.manual_seed(0)
+    net = Net(norm=False)
+    del net.idle
+    own = deepcopy(net)
+    model = DistributedDataParallel(net, bucket_cap_mb=0.0002)
+    model.register_comm_hook(Robust(MeanwO(f=1), momentum=Momentum(0.8)), hook)
+    held, worst = [torch.zeros_like(p) for p in own.parameters()], 0.0
+    for t in range(4):
+        for one in (model, own):
+            one.zero_grad()
+            backward(felt(one, batch(rank, t)))
+        held = [torch.lerp(m, p.grad, 0.2) for m, p in zip(held, own.parameters(), strict=True) if p.grad is not None]
+        sent = [m.clone() for m in held]
+        robust_all_reduce(sent, MeanwO(f=1))
+        pairs = zip(sent, net.parameters(), strict=True)
+        worst = max(worst, *(float((s - p.grad).abs().max()) for s, p in pairs if p.grad is not None))
+    return worst
+
+
+def training(rank: int, n: int, folder: Path, until: int = 8, dies: Callable[[int], None] = lambda _: None) -> None:
+    """A training that saves every second step and goes on from what was saved."""
+    torch.manual_seed(0)
+    model, memory = Net(), Momentum(0.9)
+    done = load(folder / "saved", model, memory)
+    for t in range(done, until):
+        dies(t)
+        words: dict[str, Any] = {"lr": 0.3, "fresh": batch(rank, 100 + t), "momentum": memory}
+        two_phase_step(model, felt, batch(rank, t), Mean2P(f=1), step=t, **words)
+        if t % 2 == 1:
+            save(folder / "saved", t + 1, model, memory)
+    torch.save((model.state_dict(), done), folder / f"{rank}.pt")
+
+
+def killed(rank: int, n: int, folder: Path) -> None:
+    def dies(t: int) -> None:
+        if rank == 1 and t == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    training(rank, n, folder, dies=dies)
+
+
+def hanging(rank: int, n: int, folder: Path) -> None:
+    def dies(t: int) -> None:
+        if rank == 2 and t == 3:
+            time.sleep(600)
+
+    training(rank, n, folder, dies=dies)
+
+
+def failing(rank: int, n: int, folder: Path) -> None:
+    def dies(t: int) -> None:
+        if rank == 0 and t == 2:
+            raise ZeroDivisionError("no data left")
+
+    training(rank, n, folder, dies=dies)
+
+
+SCENARIOS = (every_rule, mixed, two_phases, hooked, training, killed, hanging, failing)
+
+
+def ranked(work: Callable[[int, int, Path], None], rank: int, n: int, port: int, folder: Path) -> None:
+    """One rank's process."""
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.set_num_threads(1)
+    try:
+        with begin("gloo", timeout=TIMEOUT):
+            work(rank, n, folder)
+    except RankFailed as failed:
+        print(f"rank {rank}: {failed}", flush=True)
+        os._exit(3)
+
+
+def main(scenario: str, n: int, folder: Path) -> int:
+    """Fork the ranks, wait for all; the number of those that failed."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (work,) = [one for one in SCENARIOS if one.__name__ == scenario]
+    folder.mkdir(parents=True, exist_ok=True)
+    context = get_context("fork")
+    ranks = [context.Process(target=ranked, args=(work, rank, n, port, folder)) for rank in range(n)]
+    for one in ranks:
+        one.start()
+    for one in ranks:
+        one.join(120)
+    for one in ranks:
+        if one.is_alive():
+            print(f"{one.name} still lives", flush=True)
+            one.kill()
+    return sum(one.exitcode != 0 for one in ranks)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])))

@@ -1,0 +1,188 @@
+"""torch.distributed on loopback: real ranks, Gloo, what they answer and how they fail."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from holdfast import CWTM, BadInput, MeanwO, parse
+from tests import ranks
+from tests.laws import close
+from tests.rules_under_test import calls
+
+ROOT = Path(__file__).parent.parent
+COARSE = {torch.float32: np.float32, torch.float64: np.float64, torch.bfloat16: np.float16}
+
+
+def job(scenario: str, n: int, folder: Path, failed: int = 0) -> str:
+    """What the ranks print; so many of them fail."""
+    words = [sys.executable, "-W", "ignore", "-m", "tests.ranks", scenario, str(n), str(folder)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    assert done.returncode == failed, done.stdout[-2000:] + done.stderr[-4000:]
+    assert "still lives" not in done.stdout
+    return done.stdout + done.stderr
+
+
+def results(folder: Path, n: int) -> list[Any]:
+    return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(n)]
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 6, 8])
+def test_ranks_answer_as_one_process_does_and_with_the_same_bits(n: int, tmp_path: Path) -> None:
+    job("every_rule", n, tmp_path)
+    found = results(tmp_path, n)
+    assert len(found[0]) > 100
+    for at, (text, dtype, d, kind) in enumerate(ranks.cases(n)):
+        rule = parse(text)
+        mine, told = found[0][at]
+        for other, others in (one[at] for one in found[1:]):
+            if isinstance(told, str):
+                assert isinstance(others, str)
+            else:
+                assert torch.equal(mine, other), (text, dtype, d, kind)
+                assert others == told
+        X = torch.from_numpy(ranks.cloud(n, d, kind)).to(dtype)
+        words = calls(rule, d, start=torch.full((d,), 0.25, dtype=dtype))
+        if isinstance(told, str):
+            with pytest.raises(BadInput) as refused:
+                rule.decide(X, **words)
+            assert told == str(refused.value)
+            continue
+        wanted = rule.decide(X, **words)
+        assert told == (wanted.kept, wanted.dropped), (text, dtype, kind)
+        value = wanted.value.double().numpy()
+        assert close(mine.double().numpy(), value, COARSE[dtype], size=10.0), (text, dtype, d, kind)
+
+
+def test_some_rules_need_more_ranks_than_there_are() -> None:
+    assert ranks.largest(parse("Bulyan(f=2)"), 2) is None
+    assert ranks.largest(MeanwO(2), 8) == MeanwO(3)
+
+
+def test_types_and_counters_together_a_part_for_each_rank_and_ranks_that_disagree(tmp_path: Path) -> None:
+    n = 5
+    job("mixed", n, tmp_path)
+    found = results(tmp_path, n)
+    tensors, kept, _, told = found[0]
+    rows = [np.random.default_rng(rank) for rank in range(n)]
+    sent = [(rng.normal(size=(5, 3)).astype(np.float32), rng.normal(size=4)) for rng in rows]
+    wholes = np.array([rng.normal(size=6 * n) for rng in rows], np.float32)
+    wanted = MeanwO(f=1).decide([list(pair) for pair in sent])
+    assert kept == wanted.kept
+    for mine, theirs in zip(tensors[:2], wanted.value, strict=True):  # the first two
+        np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-5, atol=1e-6)
+    assert tensors[2].tolist() == [sorted(kept)[(len(kept) - 1) // 2], 7]
+    np.testing.assert_allclose(tensors[3].numpy(), 1e6 * np.mean(kept), rtol=1e-6)
+    parts = torch.cat([part for _, _, part, _ in found])
+    np.testing.assert_allclose(parts.numpy(), CWTM(f=1)(wholes), rtol=1e-5, atol=1e-6)
+    assert all(one[3] == told for one in found)
+    came = "came with other tensors, another rule or rng than most; all ranks pass the same."
+    assert told == [f"rank {rank} {came}" for rank in (2, 4)]
+
+
+def test_two_phase_steps_leave_one_model_on_all_ranks(tmp_path: Path) -> None:
+    job("two_phases", 5, tmp_path)
+    models, steps, right = zip(*results(tmp_path, 5), strict=True)
+    assert all(torch.equal(models[0][name], one[name]) for one in models for name in models[0])
+    assert all(one == steps[0] for one in steps)
+    assert "running_mean" in " ".join(models[0])
+    assert [bool(skipped) for _, _, skipped in steps[0]] == [t == 7 for t in range(12)]
+    assert [votes for _, votes, _ in steps[0]] == [0 if t == 7 else 4 if t % 4 == 1 else 5 for t in range(12)]
+    assert right[0] > 0.7
+    from holdfast.report.nodes import nodes, read
+
+    found = nodes(read(tmp_path / "ranks.jsonl"))
+    assert [node.name for node in found[:2]] == ["4", "0"]
+    assert found[0].why.endswith("not finite")
+    assert found[1].letters.count("-") > 6
+
+
+def test_the_hook_is_the_rule_on_whole_gradients_whatever_the_buckets(tmp_path: Path) -> None:
+    job("hooked", 4, tmp_path)
+    found = results(tmp_path, 4)
+    assert len(found[0]) == len(ranks.HOOKED) * 9 + 2
+    for one in found:
+        assert {name: off for name, off in one.items() if name != "scaled" and off != 0} == {}
+        assert one["scaled"] == [(True, 1024.0, ()), (True, 1024.0, (1,)), (False, 512.0, ()), (True, 512.0, ())]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    job("training", 4, folder)
+    return results(folder, 4)[0][0]
+
+
+def test_a_killed_rank_is_named_on_all_ranks_and_the_rest_is_done_to_the_bit(
+    undisturbed: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
+    began = time.monotonic()
+    said = job("killed", 4, tmp_path, failed=4)
+    assert time.monotonic() - began < 60
+    for rank in (0, 2, 3):
+        assert f"rank {rank}: rank 1 is gone (last seen " in said, said
+    job("training", 4, tmp_path)
+    for model, done in results(tmp_path, 4):
+        assert done == 4
+        assert all(torch.equal(undisturbed[name], model[name]) for name in undisturbed)
+
+
+def test_another_number_of_ranks_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
+    job("killed", 4, tmp_path, failed=4)
+    job("training", 5, tmp_path)
+    found = results(tmp_path, 5)
+    assert [done for _, done in found] == [4] * 5
+    assert all(torch.equal(found[0][0][name], model[name]) for model, _ in found for name in model)
+
+
+def test_a_hanging_rank_is_named_and_ended_within_the_timeout(tmp_path: Path) -> None:
+    said = job("hanging", 4, tmp_path, failed=4)
+    for rank in (0, 1, 3):
+        assert f"rank {rank}: rank 2 does not come (it is computing, after step 2)" in said, said
+    assert "rank 2 is ended: rank 2 does not come" in said
+
+
+def test_an_exception_on_one_rank_is_told_to_all(tmp_path: Path) -> None:
+    said = job("failing", 4, tmp_path, failed=4)
+    assert "rank 0 failed, after step 1 (ZeroDivisionError('no data left'))" in said
+
+
+def test_what_cannot_be_is_refused_before_anything_is_sent() -> None:
+    from holdfast.engines.sharded import Ledger, Momentum, begin, robust_all_reduce
+    from holdfast.engines.sharded.reduce import check
+
+    bad: list[tuple[Any, str]] = [
+        (lambda: check("MeanwO", [torch.zeros(2)], None), "'MeanwO' was given"),
+        (lambda: check(parse("StreamCenterwO(f=1)"), [torch.zeros(2)], None), "sees all vectors at once"),
+        (lambda: check(parse("NNM(f=1)"), [torch.zeros(2)], None), "ranks take a rule"),
+        (lambda: check(parse("MeanwO(f=1, candidates=2)"), [torch.zeros(2)], None), "draws at random"),
+        (lambda: check(MeanwO(1), [torch.zeros(2, dtype=torch.int64)], None), "without a real number"),
+        (lambda: check(MeanwO(1), [], None), "without a real number"),
+        (lambda: check(MeanwO(1), [torch.zeros(2), torch.zeros(2, dtype=torch.bool)], None), "truth values"),
+        (lambda: robust_all_reduce(torch.zeros(2), MeanwO(1)), "not initialised"),
+        (lambda: Momentum(1.0), "below 1"),
+        (lambda: Ledger("nowhere/ranks.jsonl"), "in a folder that is there"),
+        (lambda: begin(timeout=0), "above 0"),
+        (lambda: begin(), "start the program by torchrun"),
+    ]
+    for ask, words in bad:
+        with pytest.raises(BadInput) as refused:
+            ask()
+        assert words in str(refused.value)
+
+
+def test_a_ledger_is_read_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tests.test_guarantees import said
+
+    lines = [{"round": 0, "kept": ["0"], "left_out": {"1": "far"}, "dropped": {}}, {"round": 1, "skipped": "none"}]
+    (tmp_path / "ranks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "far" in said(capsys, "ranks", str(tmp_path / "ranks.jsonl"), "--out", str(tmp_path / "ranks.html"))
+    assert "Ranks" in (tmp_path / "ranks.html").read_text()
