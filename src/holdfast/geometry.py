@@ -24,7 +24,7 @@ from holdfast.updates import spans
 
 BLOCK, NARROW = 8192, 512  # the longest dot product in the input's precision; the shortest, for many copied rows
 TRUST = {False: 1e-2, True: 1e-8}  # part of a distance up to which its certificate may go: float32, float64
-FEW, STRIP = 60, (8, 2048)  # rows that are multiplied strip by strip, and the rows and columns of a strip
+STRIP, SMALL, FEW = 8, 10**6, 60  # rows of a strip, multiplications up to which a product is fast, rows in strips
 NATIVE, DIRECT = 2, 5  # levels in the input's precision; the level at which every row is its own pivot
 RANGE = {"f4": (2.0**-60, 2.0**100), "f8": (2.0**-200, 2.0**200)}  # of squares that leave room for sums and powers
 
@@ -112,8 +112,6 @@ class Measure:
         self.row[centres] = np.arange(len(centres))
         self.D = np.full((len(centres), len(points)), np.inf)
         self.error = 0.0  # the largest part of a distance by which it may be wrong
-        sizes = np.array([leaf.size / NARROW + 1 for leaf in points.source.leaves if leaf.measured])
-        self.sums = 1 + float(self._sum(sizes).sum())  # how many numbers are added up in float64, at most
         self.home: int | None = None  # a central basis row, for points that are weighted sums
         self.basis_lengths: dict[int | None, np.ndarray] = {}  # seen from the origin, or from home
 
@@ -145,7 +143,7 @@ class Measure:
         D[np.arange(len(left)), left] = 0.0
         a = self._seen_lengths(K, pivot, g)
         seen = (a[left, None] + a) ** 2
-        doubt = self._gamma(wide, STRIP[1] if len(left) == len(K) <= FEW else BLOCK) * seen
+        doubt = self._gamma(wide, _width(len(K)) if len(left) == len(K) else BLOCK) * seen
         loose = self._gamma(wide) * seen > TRUST[wide or self._kind() == "f8"] * D  # of few rows we ask no less
         if not wide and self._kind() == "f4":  # squares of two tiny rows have left the range of float32
             loose |= np.maximum(a[left, None], a) ** 2 < RANGE["f4"][0]
@@ -208,7 +206,8 @@ class Measure:
                 yield B if self.scale == 1.0 else B * self.scale
 
     def _gamma(self, wide: bool, longest: int = BLOCK) -> float:
-        sums = self.sums
+        sizes = [leaf.size if leaf.whole is None else leaf.whole for leaf in self.points.source.leaves if leaf.measured]
+        sums = 1 + sum(sizes) / NARROW + len(sizes) * self.points.source.processes
         if wide or self._kind() == "f8":
             mixing = 0 if self.points.mix is None else 2 * len(self.points.basis)
             return 2.0**-53 * (4 + longest + sums + mixing)
@@ -249,9 +248,14 @@ def _add_products(G: np.ndarray, Y: np.ndarray) -> None:
     if len(Y) > FEW:
         G += Y @ Y.T
         return
-    for s, e in spans(Y.shape[1], STRIP[1]):
-        for i, j in spans(len(Y), STRIP[0]):
+    for s, e in spans(Y.shape[1], _width(len(Y))):
+        for i, j in spans(len(Y), STRIP):
             G[i:j, i:] += Y[i:j, s:e] @ Y[i:, s:e].T
+
+
+def _width(rows: int) -> int:
+    """The columns of a strip, which are the longest dot product in the input's precision."""
+    return BLOCK if rows > FEW else min(BLOCK, SMALL // (STRIP * max(1, rows)) // NARROW * NARROW)
 
 
 def _components(bad: np.ndarray, left: np.ndarray, n: int) -> Iterator[tuple[np.ndarray, int]]:

@@ -140,7 +140,7 @@ class Points:
         present, most = (self.basis < self.source.n).sum() == self.source.n, 2 * len(rows) > self.source.n
         if not isinstance(leaf.data, list) and present and most and (rows < self.source.n).all():
             w, all_rows = np.bincount(rows, w, self.source.n), None  # a view of all is faster than a copy of some
-        add = _add_rows if self.source.spread else np.matmul
+        add = _add_rows if self.source.processes > 1 else np.matmul
         for s, e in leaf.spans(len(w)) if len(w) else ():
             add(w.astype(dtype), leaf.block(all_rows, s, e, dtype), out=out[s:e])
         return out
@@ -168,10 +168,8 @@ class Points:
     def shares(self, used: Columns) -> np.ndarray:
         """In which part of all coordinates each basis row was used."""
         counts = self._each(lambda _, block, span: used(block) * (span[1] - span[0]))
-        sizes = [leaf.size for leaf in self.source.floats]
-        here = np.append(np.sum(counts, axis=0) + np.zeros(self.k), sum(sizes))
-        *shares, total = self.source.shards(here).sum(axis=0)
-        shares = np.array(shares) / total
+        total = sum(leaf.size if leaf.whole is None else leaf.whole for leaf in self.source.floats)
+        shares = self.source.shards(np.sum(counts, axis=0) + np.zeros(self.k)).sum(axis=0) / total
         return shares if self.mix is None else shares @ np.abs(self.mix)
 
     def _each(self, work: Callable[[Leaf, np.ndarray, tuple[int, int]], Any]) -> list[Any]:

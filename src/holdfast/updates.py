@@ -56,6 +56,7 @@ class Leaf:
     dtype: Any  # the answer's dtype; None: the computed one
     measured: bool = True
     extras: list[np.ndarray] = field(default_factory=list)  # rows of our own behind the workers'
+    whole: int | None = None  # columns with those of other processes; None: all are here
 
     @property
     def size(self) -> int:
@@ -118,11 +119,7 @@ class Updates:
     malformed: dict[int, str]
     seen: np.ndarray | None = None  # which rows are finite, once looked at
     shards: Callable[[np.ndarray], np.ndarray] = alone
-
-    @property
-    def spread(self) -> bool:
-        """Whether other processes have columns too."""
-        return self.shards is not alone
+    processes: int = 1
 
     @property
     def floats(self) -> list[Leaf]:
@@ -236,13 +233,19 @@ def _from_matrix(X: Any, who: str, like: Any, measure: Measured | None) -> Updat
 
 
 def spread(
-    columns: Mapping[str, Array], shards: Callable[[np.ndarray], np.ndarray], measure: Measured | None = None
+    columns: Mapping[str, Array],
+    sizes: Mapping[str, int],
+    shards: Callable[[np.ndarray], np.ndarray],
+    processes: int,
+    measure: Measured | None = None,
 ) -> Updates:
     """Updates of which every process has some columns: of each entry (n, m) numbers, m of its own, 0 or more."""
     counts = all(kind(host(data)) == "i" for data in columns.values())
     leaves = [_leaf(name, host(data), data, (data.shape[1],), counts, measure) for name, data in columns.items()]
+    for leaf in leaves:
+        leaf.whole = sizes[leaf.name]
     n = len(next(iter(columns.values())))
-    return Updates(n, leaves, lambda parts: dict(zip(columns, parts, strict=True)), {}, shards=shards)
+    return Updates(n, leaves, lambda parts: dict(zip(columns, parts, strict=True)), {}, None, shards, processes)
 
 
 def _leaf(name: str, data: Any, like: Any, shape: tuple[int, ...], counts: bool, measure: Measured | None) -> Leaf:

@@ -13,13 +13,12 @@ from torch.futures import Future
 
 from holdfast.engines.sharded.ledger import Ledger
 from holdfast.engines.sharded.momentum import Momentum
-from holdfast.engines.sharded.reduce import check
+from holdfast.engines.sharded.reduce import check, decided
 from holdfast.engines.sharded.watch import at
 from holdfast.engines.sharded.wire import Exchange, Layout, Wire
 from holdfast.errors import BadInput
 from holdfast.rules.base import Stage
 from holdfast.rules.decision import Decision
-from holdfast.twophase import needs
 
 log = logging.getLogger("holdfast")
 
@@ -50,7 +49,8 @@ class Robust:
     decision is made over all of them, the same whatever the buckets are. `momentum` sends each rank's momentum instead
     of its gradient; `scaler` is the GradScaler, if there is one. A rank whose gradient is not finite is left out; if
     too few ranks are left, the gradient is zero and the step is in the ledger as skipped; with a scaler it is NaN, so
-    that the scaler skips the step on all ranks. `decision` is that of the last step, `step` counts them.
+    that the scaler skips the step on all ranks. `decision` is that of the last step (rules on single coordinates
+    say whom they used with a ledger only), `step` counts them.
 
     Sound against faulty data and gradients on ranks whose program is honest; see robust_all_reduce.
     """
@@ -98,17 +98,18 @@ class Robust:
         exchange = Exchange.arrived(wire, layout, came)
         start = exchange.start([one.holding(self.last) for one in opened]) if self.last else None
         try:
-            words = needs(self.rule, np.random.default_rng((self.seed, self.step)), start)
-            self.decision = self.rule.decide(exchange.updates, **words)
+            rng = np.random.default_rng((self.seed, self.step))
+            self.decision = decided(self.rule, exchange, rng, start, self.ledger.path is not None)
         except BadInput as refusal:
             self._skip(buffers, str(refusal))
         else:
-            layout.put(exchange.answered(self.decision.value), buffers)
+            exchange.answer(self.decision.value, buffers)
             self.ledger.add(self.step, self.decision)
             if any("start" in stage.anchors for stage in self.rule.stages()):
                 self.last = {p: g.clone() for one in opened for p, g in one.gradients.items()}
         if self.momentum is not None:
             self.momentum.keep(self.decision is not None and wire.rank not in self.decision.dropped)
+        exchange.close()
         at(self.step, done=True)
         self.step += 1
         for one in opened:

@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from holdfast.rules.base import CoordinateRule, value
 
+FEW = 16  # rows that are ordered by comparing whole rows with each other
+
 
 def ranked(block: np.ndarray) -> np.ndarray:
-    """(n, b) -> (b, n): every column's values in order. Sorting along memory is what makes it fast."""
-    values = block.T.copy()
-    values.sort(axis=1)
-    return values
+    """(n, b) -> (b, n): every column's values in order, finite ones. Many are sorted along memory, which is fast."""
+    if len(block) > FEW:
+        values = block.T.copy()
+        values.sort(axis=1)
+        return values
+    rows, low = block.copy(), np.empty_like(block[0])
+    for i, j in network(len(rows)):
+        np.minimum(rows[i], rows[j], out=low)
+        np.maximum(rows[i], rows[j], out=rows[j])
+        rows[i] = low
+    return rows.T
+
+
+@cache
+def network(n: int) -> list[tuple[int, int]]:
+    """Batcher's odd-even merge sort: the pairs to compare and exchange, in order, that sort any n values.
+
+    >>> network(3)
+    [(0, 1), (0, 2), (1, 2)]
+    """
+    pairs, size = [], 1
+    while size < n:
+        step = size
+        while step:
+            starts = range(step % size, n - step, 2 * step)
+            firsts = [j + i for j in starts for i in range(min(step, n - j - step))]
+            pairs += [(a, a + step) for a in firsts if a // (2 * size) == (a + step) // (2 * size)]
+            step //= 2
+        size *= 2
+    return pairs
 
 
 def used_between(block: np.ndarray, low: int, high: int) -> np.ndarray:

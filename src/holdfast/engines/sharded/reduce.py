@@ -14,6 +14,7 @@ from holdfast.engines.sharded.wire import Exchange, Layout, Wire
 from holdfast.errors import BadInput
 from holdfast.rules.base import Stage
 from holdfast.rules.decision import Decision
+from holdfast.rules.driver import run
 from holdfast.twophase import Candidates, TwoPhase, needs
 
 Rng = np.random.Generator
@@ -27,6 +28,7 @@ def robust_all_reduce(
     beside: int = 0,
     rng: Rng | None = None,
     start: Sequence[Tensor] | None = None,
+    explain: bool = True,
 ) -> Decision:
     """Put the rule's answer to all ranks' tensors into them, on every rank, as `all_reduce` does with the sum.
 
@@ -35,15 +37,18 @@ def robust_all_reduce(
     same bits everywhere. Tensors of any shapes and types; those of integers take their lower median; the last `beside`
     tensors (such as BatchNorm's statistics) are combined and not measured. Ranks whose numbers are not finite are
     dropped by name; if too few are left, BadInput is raised on all ranks and the tensors stay as they are. Rules
-    that draw take an `rng` of the same seed on all ranks. Gives the decision: who was kept, left out, dropped.
+    that draw take an `rng` of the same seed on all ranks. Gives the decision: who was kept, left out, dropped;
+    rules on single coordinates must sort again for it, unless `explain` is false.
 
     Sound against faulty data and gradients on ranks whose program is honest. A rank that runs another program can lie
     about its columns of the answer; against that, use a server (holdfast.engines.flower).
     """
     many = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     exchange = _exchange(many, rule, group, beside, rng, start)
-    decision = _decide(exchange, rule, rng, start)
-    exchange.layout.put(exchange.answered(decision.value), many)
+    own = None if start is None else exchange.start(start)
+    decision = decided(rule, exchange, rng, own, explain)
+    exchange.answer(decision.value, many)
+    exchange.close()
     return replace(decision, value=tensors)
 
 
@@ -60,9 +65,10 @@ def robust_reduce_scatter(
             f"robust_reduce_scatter was given {output.numel()} numbers of {output.dtype} for a part of {tensor.numel()}"
             f" of {tensor.dtype} on {exchange.wire.n} ranks; the output has one part of as many as there are ranks."
         )
-    decision = _decide(exchange, rule, rng, None)
+    decision = decided(rule, exchange, rng, None, False)
     (own,) = decision.value.values()
     output.detach().copy_(own.view(output.shape))
+    exchange.close()
     return replace(decision, value=output)
 
 
@@ -82,8 +88,9 @@ def candidates(
     found = []
     for decision in (both.inner, both.outer):
         value = [torch.empty_like(t, memory_format=torch.contiguous_format) for t in tensors]
-        exchange.layout.put(exchange.answered(decision.value), value)
+        exchange.answer(decision.value, value)
         found.append(replace(decision, value=value))
+    exchange.close()
     return Candidates(*found)
 
 
@@ -111,6 +118,7 @@ def check(rule: Any, tensors: Sequence[Tensor], rng: Rng | None) -> None:
         raise BadInput(f"{rule!r} was given complex numbers or truth values; send real numbers or counts.")
 
 
-def _decide(exchange: Exchange, rule: Stage, rng: Rng | None, start: Sequence[Tensor] | None) -> Decision:
-    own = None if start is None else exchange.start(start)
-    return rule.decide(exchange.updates, **needs(rule, rng, own))
+def decided(rule: Stage, exchange: Exchange, rng: Rng | None, start: Any, explain: bool) -> Decision:
+    """The rule's decision, the same on all ranks."""
+    words = needs(rule, rng, start)
+    return run(rule, exchange.updates, words.get("rng"), words.get("start"), None, None, explain)

@@ -54,15 +54,31 @@ class Wire:
 
     def columns(self, flat: Tensor) -> tuple[Tensor, Any]:
         """Start to exchange: n parts of equal size, each to its rank; what comes, and what to wait for."""
-        got = torch.empty_like(flat)
+        got = taken(flat)
         with watched("exchanging vectors"):
             return got, dist.all_to_all_single(got, flat, group=self.group, async_op=True)
 
     def whole(self, part: Tensor, out: Tensor) -> Tensor:
-        """The parts of all ranks, one behind the other."""
+        """The parts of all ranks, one behind the other; by broadcasts, since Gloo's gather copies once more."""
+        parts = out.view(self.n, -1)
+        parts[self.rank] = part
         with watched("gathering the answer"):
-            _all_gather(out, part, group=self.group)
+            ranks = [rank if self.group is None else dist.get_global_rank(self.group, rank) for rank in range(self.n)]
+            for work in [dist.broadcast(parts[at], rank, self.group, async_op=True) for at, rank in enumerate(ranks)]:
+                work.wait()
         return out
+
+
+_spare: list[Tensor] = []
+"""Buffers of earlier exchanges: memory that is touched for the first time costs as much as sending it."""
+
+
+def taken(like: Tensor) -> Tensor:
+    """A buffer of this size and type, an old one if there is one."""
+    for at, one in enumerate(_spare):
+        if one.shape == like.shape and one.dtype == like.dtype and one.device == like.device:
+            return _spare.pop(at)
+    return torch.empty_like(like)
 
 
 @dataclass(frozen=True)
@@ -101,19 +117,25 @@ class Layout:
 
     def flat(self, tensors: Sequence[Tensor], kind: str) -> Tensor:
         """The tensors of a kind in one vector that every rank has an equal part of."""
+        if (place := self.place(tensors, kind)) is not None:
+            return place
         some, size = [tensors[at] for at in self.members[kind]], self.part(kind) * self.ranks
-        if len(some) == 1 and some[0].is_contiguous() and some[0].numel() == size:
-            return some[0].detach().view(-1)
         out = torch.zeros(size, dtype=some[0].dtype, device=some[0].device)
         torch.cat([t.detach().reshape(-1) for t in some], out=out[: self.sizes[kind]])
         return out
 
-    def put(self, flat: Mapping[str, Tensor], tensors: Sequence[Tensor]) -> None:
+    def place(self, tensors: Sequence[Tensor], kind: str) -> Tensor | None:
+        """The one tensor of its kind as that vector, where it is one without a copy."""
+        first, *more = (tensors[at] for at in self.members[kind])
+        fits = not more and first.is_contiguous() and first.numel() == self.part(kind) * self.ranks
+        return first.detach().view(-1) if fits else None
+
+    def put(self, kind: str, flat: Tensor, tensors: Sequence[Tensor]) -> None:
         """The other way round, into the tensors."""
-        for kind, some in self.members.items():
-            sizes = [tensors[at].numel() for at in some]
-            for at, values in zip(some, torch.split(flat[kind][: sum(sizes)], sizes), strict=True):
-                tensors[at].detach().copy_(values.view(tensors[at].shape))
+        some = [tensors[at].detach() for at in self.members[kind]]
+        sizes = [one.numel() for one in some]
+        for one, values in zip(some, torch.split(flat[: sum(sizes)], sizes), strict=True):
+            one.copy_(values.view(one.shape))
 
 
 @dataclass
@@ -139,8 +161,12 @@ class Exchange:
             for _, work in came.values():
                 work.wait()
         rows = {kind: got.view(wire.n, -1)[:, : layout.own(kind, wire.rank)] for kind, (got, _) in came.items()}
-        updates = spread(rows, wire.shards, lambda kind: BESIDE not in kind)
+        updates = spread(rows, layout.sizes, wire.shards, wire.n, lambda kind: BESIDE not in kind)
         return cls(wire, layout, updates, {kind: got for kind, (got, _) in came.items()})
+
+    def close(self) -> None:
+        """Its buffers serve the next one; those that nobody took go."""
+        _spare[:] = self.buffers.values()
 
     def start(self, tensors: Sequence[Tensor]) -> dict[str, Tensor]:
         """Our columns of a vector that all ranks have."""
@@ -153,12 +179,14 @@ class Exchange:
             raise BadInput("a start was given that is not finite; give a finite vector.")
         return out
 
-    def answered(self, value: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The whole of an answer, a flat vector a kind, from all ranks' parts."""
-        found = {}
+    def answer(self, value: Mapping[str, Tensor], tensors: Sequence[Tensor]) -> None:
+        """Put the whole of an answer into the tensors, from all ranks' parts; what was exchanged is lost by it."""
         for kind, own in value.items():
-            part = torch.zeros(self.layout.part(kind), dtype=own.dtype, device=own.device)
-            part[: own.numel()] = own
-            out = torch.empty(part.numel() * self.wire.n, dtype=own.dtype, device=own.device)
-            found[kind] = self.wire.whole(part, out)
-        return found
+            part, size = own, self.layout.part(kind)
+            if own.numel() < size:
+                part = torch.zeros(size, dtype=own.dtype, device=own.device)
+                part[: own.numel()] = own
+            if (place := self.layout.place(tensors, kind)) is not None:
+                self.wire.whole(part, place)
+            else:
+                self.layout.put(kind, self.wire.whole(part, self.buffers[kind]), tensors)
