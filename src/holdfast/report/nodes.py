@@ -15,7 +15,7 @@ from holdfast.report.sheet import HEAD, STYLE
 
 LETTERS = {"k": "kept", "-": "left out by the rule", "x": "refused or dropped", "s": "silent", ".": "not asked"}
 COLOURS = {"k": "#0072b2", "-": "#e69f00", "x": "#d55e00", "s": "#7f7f7f", ".": "transparent"}
-HEADS = ("kept", "left out", "refused", "silent", "bad votes", "the last reason")
+HEADS = ("kept", "left out", "far", "refused", "silent", "bad votes", "the last reason")
 
 
 @dataclass
@@ -24,13 +24,14 @@ class Node:
 
     name: str
     letters: str = ""
+    far: int = 0
     bad_votes: int = 0
     why: str = ""
 
     def row(self) -> tuple[str, ...]:
         """As a line of the table."""
-        counts = (str(self.letters.count(letter)) for letter in "k-xs")
-        return self.name, *counts, str(self.bad_votes), self.why
+        kept, out, bad, silent = (str(self.letters.count(letter)) for letter in "k-xs")
+        return self.name, kept, out, str(self.far), bad, silent, str(self.bad_votes), self.why
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -52,7 +53,10 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def nodes(lines: list[dict[str, Any]]) -> list[Node]:
-    """All nodes that were ever asked, worst first: by what was refused, silent, badly voted, then left out."""
+    """All nodes that were ever asked, worst first: by what was refused, silent, badly voted, far, then left out.
+
+    `far` counts rounds in which a node was left out and stood far off; the last reason is the last of the worse ones.
+    """
     found: dict[str, Node] = {}
     for at, line in enumerate(lines):
         bad = {**line.get("refused", {}), **line.get("dropped", {})}
@@ -61,8 +65,14 @@ def nodes(lines: list[dict[str, Any]]) -> list[Node]:
         for name, letter in said.items():
             node = found.setdefault(name, Node(name))
             node.letters = node.letters.ljust(at, ".")[:at] + letter
-        for name, why in (*line.get("left_out", {}).items(), *bad.items(), *line.get("bad_votes", {}).items()):
+        far = {name: f"left out, {times:.3g} times as far as the middle" for name, times in line.get("far", {}).items()}
+        for name, why in (*far.items(), *bad.items(), *line.get("bad_votes", {}).items()):
             found.setdefault(name, Node(name)).why = f"round {line['round']}: {why}"
+        for name in far:
+            found[name].far += 1
+        for name, why in line.get("left_out", {}).items():  # of those who were never worse
+            node = found.setdefault(name, Node(name))
+            node.why = node.why if node.why else f"round {line['round']}: {why}"
         for name in (*line.get("bad_votes", {}), *line.get("no_vote", ())):
             found.setdefault(name, Node(name)).bad_votes += 1
     for node in found.values():
@@ -70,10 +80,10 @@ def nodes(lines: list[dict[str, Any]]) -> list[Node]:
     return sorted(found.values(), key=_guilt)
 
 
-def _guilt(node: Node) -> tuple[float, float, str]:
+def _guilt(node: Node) -> tuple[float, float, float, str]:
     asked = max(1, len(node.letters) - node.letters.count("."))
     failed = node.letters.count("x") + node.letters.count("s") + node.bad_votes
-    return -failed / asked, -node.letters.count("-") / asked, node.name.zfill(20)
+    return -failed / asked, -node.far / asked, -node.letters.count("-") / asked, node.name.zfill(20)
 
 
 def summary(lines: list[dict[str, Any]]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,7 +39,7 @@ class Wire:
         mine = torch.from_numpy(sent.reshape(-1)).to(self.device)
         out = torch.empty(self.n * mine.numel(), dtype=mine.dtype, device=self.device)
         with watched("comparing notes"):
-            _all_gather(out, mine, group=self.group)
+            finish(_all_gather(out, mine, group=self.group, async_op=True))
         return out.cpu().numpy().reshape(self.n, *part.shape).astype(part.dtype)
 
     def agreed(self, words: str) -> None:
@@ -65,8 +65,19 @@ class Wire:
         with watched("gathering the answer"):
             ranks = [rank if self.group is None else dist.get_global_rank(self.group, rank) for rank in range(self.n)]
             for work in [dist.broadcast(parts[at], rank, self.group, async_op=True) for at, rank in enumerate(ranks)]:
-                work.wait()
+                finish(work)
         return out
+
+
+_over: deque[Any] = deque(maxlen=128)
+"""The last works that were waited for. What is started within a backward pass holds Python objects; if Gloo's thread
+were the last to let go of it while the program ends, it would wait for the interpreter's lock for ever."""
+
+
+def finish(work: Any) -> None:
+    """Wait for a work, and hold it for some time longer than Gloo does."""
+    _over.append(work)
+    work.wait()
 
 
 _spare: list[Tensor] = []
@@ -159,7 +170,7 @@ class Exchange:
         """The same, once what was started has come."""
         with watched("exchanging vectors"):
             for _, work in came.values():
-                work.wait()
+                finish(work)
         rows = {kind: got.view(wire.n, -1)[:, : layout.own(kind, wire.rank)] for kind, (got, _) in came.items()}
         updates = spread(rows, layout.sizes, wire.shards, wire.n, lambda kind: BESIDE not in kind)
         return cls(wire, layout, updates, {kind: got for kind, (got, _) in came.items()})
