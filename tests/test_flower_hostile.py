@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.serverapp.strategy import FedAdam, FedAvg, FedAvgM, FedYogi, QFedAvg
+from flwr.serverapp.strategy import FedAdam, FedAvg, FedAvgM, FedMedian, FedYogi, QFedAvg
 
 from holdfast import CWM, CWTM, BadInput, Bucketing, Mean2P, MeanwO, MoNNA
 from holdfast.engines.flower import (
@@ -270,8 +270,18 @@ def test_another_rule_on_the_same_folder_is_told(tmp_path: Path, caplog: pytest.
     ("make", "said"),
     [
         (lambda: RobustStrategy(Mean2P(f=1)), "use TwoPhaseStrategy"),
-        (lambda: wrap(FedAvg(), Mean2P(f=1)), "use TwoPhaseStrategy"),
-        (lambda: RobustStrategy("MeanwO(f=1)"), "it takes a rule"),
+        (lambda: wrap(FedAvg(), Mean2P(f=1)), "wrap was given TwoPhase.* and no vote"),
+        (lambda: wrap(FedAvg, MeanwO(f=1)), "the class FedAvg"),  # type: ignore[arg-type]
+        (lambda: wrap(FedMedian(), MeanwO(f=1)), "FedMedian, which has a rule of its own"),
+        (lambda: RobustStrategy("MeanwO(f=1)"), "the text 'MeanwO"),
+        (lambda: TwoPhaseStrategy("Mean2P(f=1)"), "the text 'Mean2P"),
+        (lambda: RobustStrategy(MeanwO(f=1), weighted_by_key="num-examples"), "its own word"),
+        (lambda: RobustStrategy(MeanwO(f=1), folder=3), "cannot be a journal's folder"),  # type: ignore[arg-type]
+        (lambda: RobustStrategy(MeanwO(f=1)).start(LocalGrid(clients(), 3), [np.zeros(2)]), "pass an ArrayRecord"),  # type: ignore[arg-type]
+        (lambda: LocalGrid(10, clients()), "pass a ClientApp"),  # type: ignore[arg-type]
+        (lambda: LocalGrid(clients(), 0), "1 or more"),
+        (lambda: vote(lambda *_: 0.0), "write @vote"),  # type: ignore[arg-type]
+        (lambda: momentum(Context(1, 1, {}, RecordDict(), {}), np.zeros(2)), "arrays by name"),  # type: ignore[arg-type]
         (lambda: RobustStrategy(MeanwO), "it takes a rule"),
         (lambda: RobustStrategy(MoNNA(f=2, pivot=0)), "a server has none"),
         (lambda: TwoPhaseStrategy(MoNNA(f=2, pivot=0), MeanwO(f=2)), "a server has none"),
@@ -283,7 +293,7 @@ def test_another_rule_on_the_same_folder_is_told(tmp_path: Path, caplog: pytest.
         (lambda: TwoPhaseStrategy(Mean2P(f=1), vote_timeout=float("nan")), "number of seconds"),
         (lambda: RobustStrategy(MeanwO(f=1), folder=__file__), "cannot be a journal's folder"),
         (lambda: wrap(QFedAvg(0.1), MeanwO(f=1)), "wrap was given QFedAvg"),
-        (lambda: wrap(RobustStrategy(MeanwO(f=1)), MeanwO(f=1)), "it takes FedAdam"),  # type: ignore[arg-type]
+        (lambda: wrap(RobustStrategy(MeanwO(f=1)), MeanwO(f=1)), "a strategy of Flower"),  # type: ignore[arg-type]
         (lambda: end(RobustStrategy(MeanwO(f=1)), clients(), {"a": np.array([np.nan])}), "not finite"),
         (lambda: momentum(Context(1, 1, {}, RecordDict(), {}), {"w": np.zeros(2)}, beta=7), "beta = 7"),
     ],

@@ -56,6 +56,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.nodes < 3:
         parser.error("with fewer than 3 nodes one liar is a half of them")
+    if given.folder is not None and given.folder.exists() and any(given.folder.iterdir()):
+        parser.error(f"{given.folder} is not empty; name a new folder")
     with tempfile.TemporaryDirectory(prefix="holdfast-") as temporary:
         show(Path(given.folder or temporary), given.nodes, given.fault, given.rounds, given.rule)
 

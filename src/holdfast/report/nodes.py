@@ -89,9 +89,10 @@ def _guilt(node: Node) -> tuple[float, float, float, str]:
 def summary(lines: list[dict[str, Any]]) -> str:
     """One sentence: rounds, skipped ones, winners."""
     skipped = sum("skipped" in line for line in lines)
-    won = Counter(line["winner"] for line in lines if "winner" in line)
+    won = Counter(line["winner"] if "why" not in line else "nobody" for line in lines if "winner" in line)
     told = f"{len(lines)} {plural(len(lines), 'round')}, {skipped} skipped"
-    return told + (f"; elections won: Inner {won['inner']}, Outer {won['outer']}" if won else "")
+    none = f", without enough votes {won['nobody']}" if won["nobody"] else ""
+    return told + (f"; elections won: Inner {won['inner']}, Outer {won['outer']}{none}" if won else "")
 
 
 def write(lines: list[dict[str, Any]], out: Path, who: str = "node") -> None:

@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
+import logging
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from holdfast.errors import BadInput
-from holdfast.rules import MoNNA
+from holdfast.rules import MoNNA, OuterCenter, OuterMean
 from holdfast.rules.base import Stage
 from holdfast.twophase import TwoPhase
+
+log = logging.getLogger("flwr.holdfast")
+REPLACED = {
+    "weighted_by_key": "how many examples a client has is its own word",
+    "train_metrics_aggr_fn": "metrics are summed up by their median, which liars cannot move",
+    "evaluate_metrics_aggr_fn": "metrics are summed up by their median, which liars cannot move",
+}
 
 
 def answering(rule: Any, who: str) -> None:
     """Refuse what is no rule, and rules that a server cannot ask."""
+    if isinstance(rule, str):
+        raise BadInput(f"{who} was given the text {rule!r}; pass the rule, by parse({rule!r}).")
     if isinstance(rule, TwoPhase):
         raise BadInput(f"{who} was given {rule!r}, which lets the nodes vote; use TwoPhaseStrategy.")
     if not isinstance(rule, Stage) or not rule.answers:
         raise BadInput(f"{who} was given {rule!r}; it takes a rule, such as MeanwO(f=3).")
     if any(isinstance(stage, MoNNA) for stage in rule.stages()):
         raise BadInput(f"{who} was given {rule!r}, which trusts one worker's own vector; a server has none.")
+    if who != "TwoPhaseStrategy" and any(isinstance(stage, OuterCenter | OuterMean) for stage in rule.stages()):
+        log.warning("%r has no worst-case constant and is not meant to stand alone; use TwoPhaseStrategy", rule)
+
+
+def usual(who: str, more: Mapping[str, Any]) -> None:
+    """Say of FedAvg's own arguments why they are not taken, and refuse others as Python does."""
+    for name in more:
+        if name not in REPLACED:
+            raise TypeError(f"{who} got an unexpected keyword argument {name!r}")
+        raise BadInput(f"{who} was given {name}, which it does not take: {REPLACED[name]}.")
 
 
 def fraction(name: str, given: Any) -> float:

@@ -20,8 +20,11 @@ MEMORY = "holdfast.momentum"
 def vote(app: ClientApp) -> Callable[[Loss], Loss]:
     """Let an app answer votes by a loss function of an ArrayRecord and the context, on a fresh batch of its own.
 
-    A loss that cannot be computed counts as infinite: that candidate is the worse one.
+    A loss that is too large for a float, or NaN, counts as infinite: that candidate is the worse one. Any other
+    exception is an error reply, by which the server names the node among the bad votes.
     """
+    if not isinstance(app, ClientApp):
+        raise BadInput(f"vote was given {app!r}; write @vote(app) with the ClientApp.")
 
     def register(loss: Loss) -> Loss:
         @app.query("vote")
@@ -38,17 +41,22 @@ def vote(app: ClientApp) -> Callable[[Loss], Loss]:
 def _number(loss: Loss, record: Any, context: Context) -> float:
     try:
         value = float(loss(record, context))
-    except (ArithmeticError, ValueError):
+    except ArithmeticError:
         return math.inf
     return math.inf if math.isnan(value) else value
 
 
 def momentum(context: Context, update: Mapping[str, np.ndarray], beta: float = 0.9) -> Model:
-    """The worker's momentum, m = beta m + (1 - beta) update, kept in the context from round to round.
+    """The worker's momentum, m = beta m + (1 - beta) update, by name of array, kept in the context between rounds.
 
-    Send it instead of the update: it shrinks the honest spread in which attacks hide. An update that is not finite is
-    given back as it is and does not stay in the memory.
+    An update is the difference of the trained model to the one that came; send that model plus the momentum. It shrinks
+    the honest spread in which attacks hide. An update that is not finite is given back as it is and leaves no trace.
     """
+    if not isinstance(update, Mapping):
+        what = type(update).__name__
+        raise BadInput(
+            f"momentum was given an update of type {what}; pass arrays by name, such as {{'w': w - before}}."
+        )
     if not 0 <= beta < 1:
         raise BadInput(f"momentum was given beta = {beta!r}; it is at least 0 and below 1.")
     before = context.state.array_records.get(MEMORY)

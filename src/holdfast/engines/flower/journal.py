@@ -31,12 +31,14 @@ class Journal:
     """A folder with rounds.jsonl and state.npz; without a folder, nothing is kept."""
 
     def __init__(self, folder: Path | str | None) -> None:
-        self.folder = None if folder is None else Path(folder)
-        if self.folder is not None:
+        self.folder = None
+        if folder is not None:
             try:
+                self.folder = Path(folder)
                 self.folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise BadInput(f"{self.folder} cannot be a journal's folder ({error.strerror}).") from None
+            except (OSError, TypeError) as error:
+                why = getattr(error, "strerror", None) or type(error).__name__
+                raise BadInput(f"{folder!r} cannot be a journal's folder ({why}); name a folder to write to.") from None
 
     def add(self, line: dict[str, Any]) -> None:
         """One round."""

@@ -12,6 +12,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 
+from holdfast.errors import BadInput
+
 
 class LocalGrid(Grid):
     """A grid whose nodes are calls of a ClientApp, one after the other, each with a context that lasts.
@@ -23,6 +25,12 @@ class LocalGrid(Grid):
     def __init__(
         self, app: ClientApp, nodes: int | Sequence[Mapping[str, Any]], run_config: Mapping[str, Any] | None = None
     ) -> None:
+        if not isinstance(app, ClientApp):
+            raise BadInput(f"LocalGrid was given {app!r}; pass a ClientApp and then how many nodes.")
+        if not isinstance(nodes, Sequence) and (not isinstance(nodes, int) or nodes < 1):
+            raise BadInput(
+                f"LocalGrid was given {nodes!r} nodes; it is a number, 1 or more, or a configuration of each."
+            )
         _identify()
         each = [{}] * nodes if isinstance(nodes, int) else list(nodes)
         self.app = app

@@ -14,7 +14,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from holdfast.engines.flower.arguments import answering, count, fraction, seconds
+from holdfast.engines.flower.arguments import answering, count, fraction, seconds, usual
 from holdfast.engines.flower.journal import Journal, State
 from holdfast.engines.flower.local import LocalGrid
 from holdfast.engines.flower.mailbox import Mailbox
@@ -28,6 +28,7 @@ from holdfast.rules.decision import Decision
 from holdfast.twophase import needs, tolerance
 
 log = logging.getLogger("flwr.holdfast")
+TOLD = 3  # refused replies a round that are told one by one in the log; the journal has all
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
@@ -58,7 +59,9 @@ class RobustStrategy(Strategy):
         certify: bool = True,
         measure: Callable[[str], bool] | None = None,
         seed: int = 0,
+        **more: Any,
     ) -> None:
+        usual(type(self).__name__, more)
         self._check(rule)
         self.rule = rule
         self.fraction_train = fraction("fraction_train", fraction_train)
@@ -75,7 +78,7 @@ class RobustStrategy(Strategy):
         self.model: Model = {}
         self.last: Model | None = None
         self.asked: list[int] = []
-        self.began = 0.0
+        self.began, self.few = 0.0, ""
         self.grid: Any = None
 
     def _check(self, rule: Any) -> None:
@@ -99,6 +102,9 @@ class RobustStrategy(Strategy):
         evaluate_fn: Evaluate | None = None,
     ) -> Result:
         """Flower's own loop; from where an earlier server was killed, if the folder holds its state."""
+        if not isinstance(initial_arrays, ArrayRecord):
+            what = type(initial_arrays).__name__
+            raise BadInput(f"{type(self).__name__} was given initial_arrays of type {what}; pass an ArrayRecord.")
         self.offset, self.last, held = 0, None, self.journal.state()
         if not all(np.isfinite(v).all() for v in model_of(initial_arrays).values() if v.dtype.kind == "f"):
             raise BadInput(f"{type(self).__name__} was given initial_arrays that are not finite.")
@@ -110,7 +116,8 @@ class RobustStrategy(Strategy):
                 raise BadInput(f"{where} holds the state of another model than initial_arrays; name another folder.")
             initial_arrays = record_of({name: model[name] for name in initial_arrays})
             self._remember(state.memory)
-            log.info("going on after round %d", self.offset)
+            more = "Flower counts the rest from 1" if self.offset < num_rounds else "which were all"
+            log.info("going on after round %d of %d, %s", self.offset, num_rounds, more)
             if state.who != self._who():
                 log.warning("the rounds before were by %s, these are by %s", state.who, self._who())
         left, before = max(0, num_rounds - self.offset), self.offset
@@ -129,11 +136,15 @@ class RobustStrategy(Strategy):
         """Draw nodes, and send them the model; nobody, if too few are there."""
         turn = server_round + self.offset
         self.model, self.began, self.grid = model_of(arrays), time.monotonic(), grid
-        nodes = available(grid, self.min_available_nodes, self.patience)
+        nodes = available(grid, self.min_available_nodes, self._patience(grid))
         self.asked = drawn(nodes, self.fraction_train, self.min_train_nodes, self.seed, turn)
+        self.few = f"{len(nodes)} nodes are connected, and {self.rule!r} needs {self._least()}"
         if len(self.asked) < self._least():
             self.asked = []
             return []
+        wanted = int(len(nodes) * self.fraction_train)
+        if server_round == 1 and 0 < wanted < len(self.asked):
+            log.warning("%d of %d nodes a round are too few: %d are asked", wanted, len(nodes), len(self.asked))
         f, k = self._f(), len(self.asked)
         if server_round == 1 and k < len(nodes):
             half = risk(len(nodes), min(f, len(nodes)), k)
@@ -145,6 +156,9 @@ class RobustStrategy(Strategy):
 
     def _f(self) -> int:
         return tolerance(self.rule)
+
+    def _patience(self, grid: Any) -> float:
+        return 0.0 if isinstance(grid, LocalGrid) else self.patience  # whoever is not here now never will be
 
     def _messages(self, content: RecordDict, kind: str, nodes: list[int] | None = None) -> list[Message]:
         return [
@@ -162,10 +176,14 @@ class RobustStrategy(Strategy):
         line["seconds"]["train"] = round(time.monotonic() - self.began, 3)
         line["refused"] = {str(node): why for node, why in came.refused.items()}
         line["silent"] = [str(node) for node in came.silent]
+        for node, why in list(came.refused.items())[:TOLD]:
+            log.warning("round %d: node %d %s", turn, node, why)
+        if len(came.refused) > TOLD or came.silent:
+            log.warning("round %d: %d refused, %d silent", turn, len(came.refused), len(came.silent))
         try:
             decision, told = self._decide(turn, came)
         except BadInput as refusal:
-            line["skipped"] = str(refusal) if self.asked else "too few nodes were connected"
+            line["skipped"] = str(refusal) if self.asked else self.few
             log.warning("round %d is skipped: %s", turn, line["skipped"])
             self._done(turn, line)
             return None, MetricRecord({"skipped": 1.0})
@@ -206,8 +224,11 @@ class RobustStrategy(Strategy):
         return out | ({"kappa": float(line["kappa"])} if "kappa" in line else {})
 
     def _done(self, turn: int, line: dict[str, Any]) -> None:
-        self.journal.add(line)
-        self.journal.save(turn, State(self.model, self.last, self._memory(), self._who()))
+        try:
+            self.journal.add(line)
+            self.journal.save(turn, State(self.model, self.last, self._memory(), self._who()))
+        except OSError as error:  # a full disk ends no training
+            log.error("round %d is not in the journal: %s", turn, error)
 
     def _who(self) -> str:
         return f"{self.rule!r}, seed {self.seed}"
@@ -226,7 +247,7 @@ class RobustStrategy(Strategy):
         if self.fraction_evaluate == 0:
             return []
         turn = server_round + self.offset
-        nodes = available(grid, self.min_evaluate_nodes, self.patience)
+        nodes = available(grid, self.min_evaluate_nodes, self._patience(grid))
         self.asked = drawn(nodes, self.fraction_evaluate, self.min_evaluate_nodes, self.seed + 1, turn)
         config["server-round"] = turn
         content = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Iterable
@@ -18,6 +19,7 @@ from holdfast.errors import BadInput
 from holdfast.rules.decision import Decision
 from holdfast.twophase import Ballot, TwoPhase
 
+log = logging.getLogger("flwr.holdfast")
 VOTE = "query.vote"
 CANDIDATES = ("inner", "outer")
 
@@ -34,6 +36,8 @@ class TwoPhaseStrategy(RobustStrategy):
     def __init__(
         self, inner: Any, outer: Any = None, election: Any = None, *, vote_timeout: float = 600.0, **words: Any
     ) -> None:
+        if isinstance(inner, str):
+            raise BadInput(f"TwoPhaseStrategy was given the text {inner!r}; pass parse({inner!r}, AGGREGATORS).")
         if isinstance(inner, TwoPhase) and outer is None and election is None:
             rule = inner
         elif outer is None:
@@ -67,6 +71,10 @@ class TwoPhaseStrategy(RobustStrategy):
         told["no_vote"] = [str(node) for node in voters if node not in votes and str(node) not in bad]
         if winner.why:
             told["why"] = winner.why
+            failed = next((f"; node {node} {why}" for node, why in bad.items()), "")
+            log.warning(
+                "round %d: %s is taken without a vote: %s%s", turn, winner.name.capitalize(), winner.why, failed
+            )
         told["vote_seconds"] = round(time.monotonic() - began, 3)
         return decision, told | self._certified(decision, came)
 
@@ -85,6 +93,8 @@ def _votes(replies: Iterable[Message], voters: list[int]) -> tuple[dict[int, tup
         losses = _losses(reply)
         if losses is None:
             bad[str(node)] = "sent no pair of losses"
+        elif not any(map(math.isfinite, losses)):
+            bad[str(node)] = "sent no finite loss"
         else:
             found[node] = losses
     return found, bad

@@ -8,13 +8,28 @@ from typing import Any
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import FedAvg, FedAvgM, FedXgbBagging, FedXgbCyclic, QFedAvg
+from flwr.serverapp.strategy import (
+    Bulyan,
+    FedAvg,
+    FedAvgM,
+    FedMedian,
+    FedTrimmedAvg,
+    FedXgbBagging,
+    FedXgbCyclic,
+    Krum,
+    MultiKrum,
+    QFedAvg,
+)
 
+from holdfast.engines.flower.arguments import answering
 from holdfast.engines.flower.replies import Model, model_of, record_of
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput
+from holdfast.twophase import TwoPhase
 
 MEMORY = ("m_t", "v_t", "momentum_vector")  # what Flower's optimisers keep between rounds
+EACH = (QFedAvg, FedXgbBagging, FedXgbCyclic)
+ROBUST = (FedMedian, FedTrimmedAvg, Krum, MultiKrum, Bulyan)
 SHARED = ("fraction_train", "fraction_evaluate", "arrayrecord_key", "configrecord_key")
 
 
@@ -24,11 +39,15 @@ def wrap(strategy: FedAvg, rule: Any, **words: Any) -> RobustStrategy:
     `words` are those of RobustStrategy; fractions and keys are the strategy's own unless given. FedProx's μ goes into
     the messages as FedProx puts it there. Counters are the rule's; the optimiser sees the real numbers alone.
     """
-    if not isinstance(strategy, FedAvg) or isinstance(strategy, (QFedAvg, FedXgbBagging, FedXgbCyclic)):
+    if not isinstance(strategy, FedAvg):
+        what = f"the class {strategy.__name__}" if isinstance(strategy, type) else type(strategy).__name__
         raise BadInput(
-            f"wrap was given {type(strategy).__name__}, which needs every client's own reply; it takes FedAdam, "
-            "FedYogi, FedAdagrad, FedAvgM, FedProx and FedAvg."
+            f"wrap was given {what}; it takes a strategy of Flower's and a rule, as in wrap(FedAdam(), MeanwO(f=3))."
         )
+    if isinstance(strategy, (*EACH, *ROBUST)):
+        why = "needs every client's own reply" if isinstance(strategy, EACH) else "has a rule of its own"
+        known = "FedAdam, FedYogi, FedAdagrad, FedAvgM, FedProx and FedAvg"
+        raise BadInput(f"wrap was given {type(strategy).__name__}, which {why}; it takes {known}.")
     return _Wrapped(strategy, rule, **{name: getattr(strategy, name) for name in SHARED} | words)
 
 
@@ -36,6 +55,11 @@ class _Wrapped(RobustStrategy):
     def __init__(self, strategy: FedAvg, rule: Any, **words: Any) -> None:
         self.own = strategy
         super().__init__(rule, **words)
+
+    def _check(self, rule: Any) -> None:
+        if isinstance(rule, TwoPhase):
+            raise BadInput(f"wrap was given {rule!r}; it takes one rule, such as MeanwO(f=3), and no vote.")
+        answering(rule, "wrap")
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
