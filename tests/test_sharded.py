@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+import os
+import re
 import subprocess
 import sys
 import time
@@ -177,6 +180,34 @@ def test_what_cannot_be_is_refused_before_anything_is_sent() -> None:
         with pytest.raises(BadInput) as refused:
             ask()
         assert words in str(refused.value)
+
+
+def test_the_example_is_plain_ddp_and_at_most_five_lines() -> None:
+    plain, robust = ((ROOT / "examples" / "ddp" / name).read_text().splitlines() for name in ("plain.py", "robust.py"))
+    changed = [line for line in difflib.ndiff(plain[5:], robust[5:]) if line[0] in "+-"]  # after the docstrings
+    assert 0 < len(changed) <= 5
+    assert all(line[0] == "+" for line in changed)
+
+
+@pytest.mark.parametrize("program", ["documented", "robust"])
+def test_torchrun_starts_it(program: str, tmp_path: Path) -> None:
+    """The program of the documents, and the example with a rank that flips bits."""
+    words, place = [], ROOT / "examples" / "ddp" / "robust.py"
+    if program == "documented":
+        (code,) = re.findall(r"```py\n(.*?)```", (ROOT / "docs" / "distributed.md").read_text(), re.S)
+        place = tmp_path / "train.py"
+        place.write_text(code + "assert loss(model, batch(9, 99)) < 0.5\n")
+    else:
+        words = ["--fault", "bits", "--steps", "25"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "5", str(place), *words]
+    quiet = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(torchrun, cwd=tmp_path, env=quiet, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [json.loads(line) for line in (tmp_path / "ranks.jsonl").read_text().splitlines()]
+    assert [line["round"] for line in lines] == list(range(20 if program == "documented" else 25))
+    if program == "robust":
+        assert any("4" in line["far"] for line in lines)
+        assert not any(set(line["far"]) - {"4"} for line in lines)
 
 
 def test_a_ledger_is_read_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
