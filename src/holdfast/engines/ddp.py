@@ -74,6 +74,8 @@ class Robust:
 
     def take(self, bucket: GradBucket) -> Future[Tensor]:
         """Start to exchange a bucket; its answer comes with the last one."""
+        if bucket.index() == 0:
+            self.open = []  # what a backward pass that failed has left
         buffer = bucket.buffer()
         wire = Wire(self.group, buffer.device)
         if self.momentum is not None:
