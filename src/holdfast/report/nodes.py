@@ -13,8 +13,15 @@ from holdfast.errors import BadInput, plural
 from holdfast.report.page import put
 from holdfast.report.sheet import HEAD, STYLE
 
-LETTERS = {"k": "kept", "-": "left out by the rule", "x": "refused or dropped", "s": "silent", ".": "not asked"}
-COLOURS = {"k": "#0072b2", "-": "#e69f00", "x": "#d55e00", "s": "#7f7f7f", ".": "transparent"}
+LETTERS = {
+    "k": "kept",
+    "-": "left out by the rule",
+    "f": "left out, far off",
+    "x": "refused or dropped",
+    "s": "silent",
+    ".": "not asked",
+}
+COLOURS = {"k": "#0072b2", "-": "#e6c35c", "f": "#7b3294", "x": "#d55e00", "s": "#7f7f7f", ".": "transparent"}
 HEADS = ("kept", "left out", "far", "refused", "silent", "bad votes", "the last reason")
 
 
@@ -24,14 +31,13 @@ class Node:
 
     name: str
     letters: str = ""
-    far: int = 0
     bad_votes: int = 0
     why: str = ""
 
     def row(self) -> tuple[str, ...]:
         """As a line of the table."""
-        kept, out, bad, silent = (str(self.letters.count(letter)) for letter in "k-xs")
-        return self.name, kept, out, str(self.far), bad, silent, str(self.bad_votes), self.why
+        kept, near, far, bad, silent = (self.letters.count(letter) for letter in "k-fxs")
+        return self.name, *map(str, (kept, near + far, far, bad, silent, self.bad_votes)), self.why
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -61,6 +67,7 @@ def nodes(lines: list[dict[str, Any]]) -> list[Node]:
     for at, line in enumerate(lines):
         bad = {**line.get("refused", {}), **line.get("dropped", {})}
         said = dict.fromkeys(line.get("kept", ()), "k") | dict.fromkeys(line.get("left_out", {}), "-")
+        said |= dict.fromkeys(line.get("far", ()), "f")
         said |= dict.fromkeys(line.get("silent", ()), "s") | dict.fromkeys(bad, "x")
         for name, letter in said.items():
             node = found.setdefault(name, Node(name))
@@ -68,8 +75,6 @@ def nodes(lines: list[dict[str, Any]]) -> list[Node]:
         far = {name: f"left out, {times:.3g} times as far as the middle" for name, times in line.get("far", {}).items()}
         for name, why in (*far.items(), *bad.items(), *line.get("bad_votes", {}).items()):
             found.setdefault(name, Node(name)).why = f"round {line['round']}: {why}"
-        for name in far:
-            found[name].far += 1
         for name, why in line.get("left_out", {}).items():  # of those who were never worse
             node = found.setdefault(name, Node(name))
             node.why = node.why if node.why else f"round {line['round']}: {why}"
@@ -83,7 +88,7 @@ def nodes(lines: list[dict[str, Any]]) -> list[Node]:
 def _guilt(node: Node) -> tuple[float, float, float, str]:
     asked = max(1, len(node.letters) - node.letters.count("."))
     failed = node.letters.count("x") + node.letters.count("s") + node.bad_votes
-    return -failed / asked, -node.far / asked, -node.letters.count("-") / asked, node.name.zfill(20)
+    return -failed / asked, -node.letters.count("f") / asked, -node.letters.count("-") / asked, node.name.zfill(20)
 
 
 def summary(lines: list[dict[str, Any]]) -> str:
@@ -114,6 +119,7 @@ def write(lines: list[dict[str, Any]], out: Path, who: str = "node") -> None:
 
 
 def _strip(letters: str) -> str:
+    """All rounds, however narrow the page is."""
     wide = max(1, min(8, 800 // max(1, len(letters))))
     squares = "".join(
         f'<rect x="{at * wide}" width="{wide}" height="12" fill="{COLOURS[letter]}"><title>round {at + 1}: '
@@ -121,4 +127,6 @@ def _strip(letters: str) -> str:
         for at, letter in enumerate(letters)
         if letter != "."
     )
-    return f'<svg width="{len(letters) * wide}" height="12" style="min-width:0" role="img">{squares}</svg>'
+    size = f'width="{len(letters) * wide}" height="12" viewBox="0 0 {len(letters) * wide} 12"'
+    look = 'preserveAspectRatio="none" style="min-width:0;height:12px;border-radius:0" role="img"'
+    return f"<svg {size} {look}>{squares}</svg>"

@@ -13,7 +13,7 @@ from holdfast.rules.decision import Decision
 
 
 class Ledger:
-    """A file of decisions, or nothing if there is none."""
+    """A file of decisions, to which a resumed training adds; or nothing if there is none."""
 
     def __init__(self, path: Path | str | None) -> None:
         self.path = None if path is None else Path(path)
