@@ -540,6 +540,9 @@ def test_the_report_names_the_worst_nodes_first(tmp_path: Path) -> None:
 
     run(TwoPhaseStrategy(Mean2P(2), folder=tmp_path), app(moody), rounds=5)
     lines = read(tmp_path)
+    for line in lines:
+        assert set(line["seconds"]) == set(line["bytes"]) == {"train", "vote"}
+        assert line["bytes"]["vote"] == 2 * line["bytes"]["train"] > 0  # two models to each of the eight that sent one
     found = nodes(lines)
     assert [node.name for node in found[:2]] == ["9", "8"]
     assert [node.letters for node in found[:3]] == ["xxxxx", "fffff", "-----"]  # and an honest one, of eight with f = 2

@@ -187,6 +187,8 @@ class RobustStrategy(Strategy):
             log.warning("round %d is skipped: %s", turn, line["skipped"])
             self._done(turn, line)
             return None, MetricRecord({"skipped": 1.0})
+        for what in ("seconds", "bytes"):
+            line[what] |= told.pop(what, {})
         line |= told | named(decision, list(map(str, came.nodes)))
         last = {name: np.asarray(decision.value[name]) for name in self.model}
         moved = self._step(turn, stepped(self.model, last))

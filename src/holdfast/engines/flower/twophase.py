@@ -59,7 +59,8 @@ class TwoPhaseStrategy(RobustStrategy):
         models = [stepped(self.model, one.value) for one in (both.inner, both.outer)]
         began = time.monotonic()
         voters = [came.nodes[i] for i in range(len(came.nodes)) if i not in both.inner.dropped]
-        content = RecordDict({name: record_of(model) for name, model in zip(CANDIDATES, models, strict=True)})
+        sent = {name: record_of(model) for name, model in zip(CANDIDATES, models, strict=True)}
+        content = RecordDict({**sent})
         content[self.configrecord_key] = ConfigRecord({"server-round": turn})
         assert self.grid is not None
         replies = self.grid.send_and_receive(self._messages(content, VOTE, voters), timeout=self.vote_timeout)
@@ -75,7 +76,10 @@ class TwoPhaseStrategy(RobustStrategy):
             log.warning(
                 "round %d: %s is taken without a vote: %s%s", turn, winner.name.capitalize(), winner.why, failed
             )
-        told["vote_seconds"] = round(time.monotonic() - began, 3)
+        told["seconds"] = {"vote": round(time.monotonic() - began, 3)}
+        told["bytes"] = {
+            "vote": len(voters) * sum(len(array.data) for name in CANDIDATES for array in sent[name].values())
+        }
         return decision, told | self._certified(decision, came)
 
 
