@@ -29,6 +29,7 @@ class Open:
 
     buffer: Tensor
     gradients: dict[Tensor, Tensor]
+    flat: Tensor
     got: Tensor
     work: Any
     future: Future[Tensor]
@@ -81,9 +82,10 @@ class Robust:
         if self.momentum is not None:
             scale = self.scaler.get_scale() if self.scaler is not None else 1.0
             self.momentum(bucket.parameters(), bucket.gradients(), scale)
-        got, work = wire.columns(Layout.of([buffer], wire.n).flat([buffer], _kind(buffer)))
+        flat = Layout.of([buffer], wire.n).flat([buffer], _kind(buffer))
+        got, work = wire.columns(flat)
         own = dict(zip(bucket.parameters(), bucket.gradients(), strict=True))
-        self.open.append(Open(buffer, own, got, work, Future()))
+        self.open.append(Open(buffer, own, flat, got, work, Future()))
         future = self.open[-1].future
         if bucket.is_last():
             self.finish(wire)
@@ -111,6 +113,7 @@ class Robust:
                 self.last = {p: g.clone() for one in opened for p, g in one.gradients.items()}
         if self.momentum is not None:
             self.momentum.keep(self.decision is not None and wire.rank not in self.decision.dropped)
+        exchange.sent = [one.flat for one in opened if one.flat.data_ptr() != one.buffer.data_ptr()]
         exchange.close()
         at(self.step, done=True)
         self.step += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -54,7 +54,7 @@ class Wire:
 
     def columns(self, flat: Tensor) -> tuple[Tensor, Any]:
         """Start to exchange: n parts of equal size, each to its rank; what comes, and what to wait for."""
-        got = taken(flat)
+        got = taken(flat.numel(), flat)
         with watched("exchanging vectors"):
             return got, dist.all_to_all_single(got, flat, group=self.group, async_op=True)
 
@@ -84,12 +84,12 @@ _spare: list[Tensor] = []
 """Buffers of earlier exchanges: memory that is touched for the first time costs as much as sending it."""
 
 
-def taken(like: Tensor) -> Tensor:
-    """A buffer of this size and type, an old one if there is one."""
+def taken(size: int, like: Tensor) -> Tensor:
+    """A buffer of this size and of that type, an old one if there is one."""
     for at, one in enumerate(_spare):
-        if one.shape == like.shape and one.dtype == like.dtype and one.device == like.device:
+        if one.numel() == size and one.dtype == like.dtype and one.device == like.device:
             return _spare.pop(at)
-    return torch.empty_like(like)
+    return torch.empty(size, dtype=like.dtype, device=like.device)
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,10 @@ class Layout:
         """The tensors of a kind in one vector that every rank has an equal part of."""
         if (place := self.place(tensors, kind)) is not None:
             return place
-        some, size = [tensors[at] for at in self.members[kind]], self.part(kind) * self.ranks
-        out = torch.zeros(size, dtype=some[0].dtype, device=some[0].device)
-        torch.cat([t.detach().reshape(-1) for t in some], out=out[: self.sizes[kind]])
+        some, real = [tensors[at] for at in self.members[kind]], self.sizes[kind]
+        out = taken(self.part(kind) * self.ranks, some[0])
+        torch.cat([t.detach().reshape(-1) for t in some], out=out[:real])
+        out[real:] = 0
         return out
 
     def place(self, tensors: Sequence[Tensor], kind: str) -> Tensor | None:
@@ -157,13 +158,16 @@ class Exchange:
     layout: Layout
     updates: Updates
     buffers: dict[str, Tensor]
+    sent: list[Tensor] = field(default_factory=list)  # copies of ours that were sent
 
     @classmethod
     def of(cls, wire: Wire, layout: Layout, tensors: Sequence[Tensor]) -> Exchange:
         """Send everybody its columns of these tensors, and get ours of the others'."""
         flat = {kind: layout.flat(tensors, kind) for kind in layout.members}
         came = {kind: wire.columns(own) for kind, own in flat.items()}
-        return cls.arrived(wire, layout, came)
+        found = cls.arrived(wire, layout, came)
+        found.sent = [own for kind, own in flat.items() if layout.place(tensors, kind) is None]
+        return found
 
     @classmethod
     def arrived(cls, wire: Wire, layout: Layout, came: Mapping[str, tuple[Tensor, Any]]) -> Exchange:
@@ -177,7 +181,7 @@ class Exchange:
 
     def close(self) -> None:
         """Its buffers serve the next one; those that nobody took go."""
-        _spare[:] = self.buffers.values()
+        _spare[:] = [*self.buffers.values(), *self.sent]
 
     def start(self, tensors: Sequence[Tensor]) -> dict[str, Tensor]:
         """Our columns of a vector that all ranks have."""
