@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
@@ -32,6 +33,7 @@ from holdfast.engines.sharded import (
     save,
     two_phase_step,
 )
+from holdfast.engines.sharded.checkpoint import saved
 from tests.rules_under_test import EXACT, RULES, calls
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16)
@@ -249,6 +251,74 @@ def remembered(rank: int) -> float:
     return worst
 
 
+def found(rank: int, n: int, folder: Path) -> None:
+    """What a hostile tester once broke."""
+    told: dict[str, Any] = {}
+    torch.manual_seed(0)
+    deep = nn.Sequential(*(nn.Linear(6, 6) for _ in range(14)))
+    for layer in (deep[3], deep[9]):
+        layer.to(torch.float64)
+        layer.register_forward_pre_hook(lambda _, x: (x[0].double(),))
+        layer.register_forward_hook(lambda *given: given[2].float())
+    model, state = DistributedDataParallel(deep, bucket_cap_mb=0.0002), Robust(CenteredClipping(tau=0.5))
+    model.register_comm_hook(state, hook)
+    told["clipped"] = []
+    for t in range(3):
+        model.zero_grad()
+        backward(model(batch(rank, t)[0]).square().mean())
+        told["clipped"].append(state.decision is not None)
+    net = Net(norm=False)
+    del net.idle
+    model = DistributedDataParallel(net)
+    state = Robust(CWTM(f=1), ledger=Ledger(folder / "one.jsonl") if rank == 2 else None)
+    model.register_comm_hook(state, hook)
+    for t in range(2):
+        backward(felt(model, batch(rank, t)))
+    told["ledger"] = state.step
+    words: dict[str, Any] = {"lr": 0.1, "fresh": batch(rank, 50)}
+    half = nn.Linear(6, 3).to(torch.bfloat16)
+    xy = batch(rank, 1)
+    small: dict[str, Any] = {"lr": 0.1, "fresh": (xy[0].bfloat16(), xy[1])}
+    told["bfloat16"] = bool(two_phase_step(half, felt, (xy[0].bfloat16(), xy[1]), Mean2P(f=1), **small).winner)
+    masked = Net()
+    masked.register_buffer("mask", torch.full((3,), -torch.inf))
+    told["masked"] = bool(two_phase_step(masked, felt, xy, Mean2P(f=1), **words).winner)
+    frozen = Net().train()
+    frozen.norm.eval()
+    two_phase_step(frozen, felt, xy, Mean2P(f=1), **words)
+    told["frozen"] = frozen.training and not frozen.norm.training
+
+    def raising(one: nn.Module, some: tuple[Tensor, Tensor]) -> Tensor:
+        if rank == 1:
+            raise RuntimeError("labels that are no classes")
+        return felt(one, some)
+
+    done = two_phase_step(Net(), raising, xy, Mean2P(f=1), **words)
+    told["raising"] = (done.skipped, done.votes)
+    optimizer = torch.optim.Adam(net.parameters())
+    optimizer.step()
+    save(folder / "states", 9, net, optimizer=optimizer)
+    other = torch.optim.Adam(net.parameters())
+    load(folder / "states", net, optimizer=other)
+    told["optimizer"] = len(other.state) == len(optimizer.state) > 0
+    save(folder / "states", 3, net, optimizer=optimizer)
+    told["older"] = [place.name for place in saved(folder / "states")]
+    dist.barrier()
+    if rank == 0:
+        for part in saved(folder / "states")[-1].glob("*.distcp"):
+            part.write_bytes(b"damaged")
+    dist.barrier()
+    try:
+        load(folder / "states", net, optimizer=other)
+    except BadInput as refusal:
+        told["damaged"] = "cannot be loaded" if "cannot be loaded" in str(refusal) else str(refusal)
+    torch.save(told, folder / f"{rank}.pt")
+
+
+def again(rank: int, n: int, folder: Path) -> None:
+    """The second job of a process."""
+
+
 def training(rank: int, n: int, folder: Path, until: int = 8, dies: Callable[[int], None] = lambda _: None) -> None:
     """A training that saves every second step and goes on from what was saved."""
     torch.manual_seed(0)
@@ -287,7 +357,15 @@ def failing(rank: int, n: int, folder: Path) -> None:
     training(rank, n, folder, dies=dies)
 
 
-SCENARIOS = (every_rule, mixed, two_phases, hooked, training, killed, hanging, failing)
+SCENARIOS = (every_rule, mixed, two_phases, hooked, found, again, training, killed, hanging, failing)
+
+
+def reached(n: int) -> float:
+    """A job of its own."""
+    with begin("gloo", timeout=TIMEOUT):
+        one = torch.ones(4)
+        robust_all_reduce(one, CWTM(f=(n - 1) // 2))
+        return float(one.mean())
 
 
 def ranked(work: Callable[[int, int, Path], None], rank: int, n: int, port: int, folder: Path) -> None:
@@ -295,6 +373,9 @@ def ranked(work: Callable[[int, int, Path], None], rank: int, n: int, port: int,
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     torch.set_num_threads(1)
     try:
+        if work is again:
+            torch.save([reached(n) for _ in range(2)], folder / f"{rank}.pt")
+            return
         with begin("gloo", timeout=TIMEOUT):
             work(rank, n, folder)
     except RankFailed as failed:

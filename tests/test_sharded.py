@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast import CWTM, BadInput, MeanwO, parse
+from holdfast import CWTM, BadInput, Mean2P, MeanwO, parse
 from tests import ranks
 from tests.laws import close
 from tests.rules_under_test import calls
@@ -65,6 +65,25 @@ def test_ranks_answer_as_one_process_does_and_with_the_same_bits(n: int, tmp_pat
         assert close(mine.double().numpy(), value, COARSE[dtype], size=10.0), (text, dtype, d, kind)
 
 
+def test_what_a_hostile_tester_found(tmp_path: Path) -> None:
+    job("found", 4, tmp_path)
+    for one in results(tmp_path, 4):
+        assert one["clipped"] == [True] * 3, "a start in many buckets of several types"
+        assert one["ledger"] == 2, "a ledger on one rank only, with a rule that has to explain"
+        assert one["bfloat16"], "a model of bfloat16"
+        assert one["masked"], "a buffer that holds -inf and never moves"
+        assert one["frozen"], "a module in evaluation mode stays so"
+        assert one["raising"] == ("", 3), "a loss that raises on one rank, in both phases"
+        assert one["optimizer"], "the optimizer's state comes back"
+        assert one["older"] == ["step-000000003", "step-000000009"]
+        assert one["damaged"] == "cannot be loaded"
+
+
+def test_a_job_can_begin_again(tmp_path: Path) -> None:
+    job("again", 3, tmp_path)
+    assert results(tmp_path, 3) == [[1.0, 1.0]] * 3
+
+
 def test_some_rules_need_more_ranks_than_there_are() -> None:
     assert ranks.largest(parse("Bulyan(f=2)"), 2) is None
     assert ranks.largest(MeanwO(2), 8) == MeanwO(3)
@@ -105,7 +124,7 @@ def test_two_phase_steps_leave_one_model_on_all_ranks(tmp_path: Path) -> None:
     found = nodes(read(tmp_path / "ranks.jsonl"))
     assert [node.name for node in found[:2]] == ["4", "0"]
     assert found[0].why.endswith("not finite")
-    assert found[1].letters.count("-") > 6
+    assert found[1].letters.count("-") + found[1].letters.count("f") > 6
 
 
 def test_the_hook_is_the_rule_on_whole_gradients_whatever_the_buckets(tmp_path: Path) -> None:
@@ -159,17 +178,26 @@ def test_an_exception_on_one_rank_is_told_to_all(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_is_refused_before_anything_is_sent() -> None:
-    from holdfast.engines.sharded import Ledger, Momentum, begin, robust_all_reduce
+    from holdfast.engines.ddp import Robust
+    from holdfast.engines.sharded import Ledger, Momentum, begin, candidates, robust_all_reduce
     from holdfast.engines.sharded.reduce import check
 
     bad: list[tuple[Any, str]] = [
-        (lambda: check("MeanwO", [torch.zeros(2)], None), "'MeanwO' was given"),
-        (lambda: check(parse("StreamCenterwO(f=1)"), [torch.zeros(2)], None), "sees all vectors at once"),
-        (lambda: check(parse("NNM(f=1)"), [torch.zeros(2)], None), "ranks take a rule"),
-        (lambda: check(parse("MeanwO(f=1, candidates=2)"), [torch.zeros(2)], None), "draws at random"),
-        (lambda: check(MeanwO(1), [torch.zeros(2, dtype=torch.int64)], None), "without a real number"),
-        (lambda: check(MeanwO(1), [], None), "without a real number"),
-        (lambda: check(MeanwO(1), [torch.zeros(2), torch.zeros(2, dtype=torch.bool)], None), "truth values"),
+        (lambda: check("MeanwO", [torch.zeros(2)], 0, None), "'MeanwO' was given"),
+        (lambda: check(parse("StreamCenterwO(f=1)"), [torch.zeros(2)], 0, None), "sees all vectors at once"),
+        (lambda: check(parse("NNM(f=1)"), [torch.zeros(2)], 0, None), "ranks take a rule"),
+        (lambda: check(parse("MeanwO(f=1, candidates=2)"), [torch.zeros(2)], 0, None), "draws at random"),
+        (lambda: check(MeanwO(1), [torch.zeros(2, dtype=torch.int64)], 0, None), "without a real number"),
+        (lambda: check(MeanwO(1), [], 0, None), "without a real number"),
+        (
+            lambda: check(MeanwO(1), [torch.zeros(2), torch.zeros(2, dtype=torch.bool)], 0, None),
+            "a tensor of torch.bool",
+        ),
+        (lambda: check(MeanwO(1), [torch.zeros(2)], 1, None), "without a real number"),
+        (lambda: check(MeanwO(1), [torch.zeros(2), torch.zeros(2, dtype=torch.int16)], 0, None), "of torch.int16"),
+        (lambda: robust_all_reduce(torch.zeros(2), Mean2P(1)), "use two_phase_step"),  # type: ignore[arg-type]
+        (lambda: Robust(Mean2P(1)), "use two_phase_step"),  # type: ignore[arg-type]
+        (lambda: candidates([torch.zeros(2)], MeanwO(1)), "a two-phase rule"),  # type: ignore[arg-type]
         (lambda: robust_all_reduce(torch.zeros(2), MeanwO(1)), "not initialised"),
         (lambda: Momentum(1.0), "below 1"),
         (lambda: Ledger("nowhere/ranks.jsonl"), "in a folder that is there"),
@@ -217,3 +245,24 @@ def test_a_ledger_is_read_by_the_command(tmp_path: Path, capsys: pytest.CaptureF
     (tmp_path / "ranks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert "far" in said(capsys, "ranks", str(tmp_path / "ranks.jsonl"), "--out", str(tmp_path / "ranks.html"))
     assert "Ranks" in (tmp_path / "ranks.html").read_text()
+
+
+def test_odd_journals_are_read_as_far_as_they_can_be(tmp_path: Path) -> None:
+    from holdfast.engines.lines import add
+    from holdfast.report.nodes import nodes, read
+
+    path = tmp_path / "ranks.jsonl"
+    odd = [
+        '{"round": 0, "kept": 5}',
+        '{"round": 1, "left_out": []}',
+        "[" * 9999,
+        '{"round": 2, "far": {"1": "x"}}',
+        "null",
+    ]
+    path.write_text("\n".join([*odd, '{"round": 3, "kept": ["\\u001b[31m"]}', '{"round": 4, "ke']))
+    add(path, {"round": 5, "kept": ["2"]})
+    assert [line["round"] for line in read(path)] == [3, 5]
+    assert nodes(read(path))[0].row()[0] in ("2", "?[31m")
+    path.write_bytes(b"\xff\xfe\x00round")
+    with pytest.raises(BadInput, match="is no journal"):
+        read(path)

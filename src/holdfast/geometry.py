@@ -210,8 +210,8 @@ class Measure:
         sums = 1 + sum(sizes) / NARROW + len(sizes) * self.points.source.processes
         if wide or self._kind() == "f8":
             mixing = 0 if self.points.mix is None else 2 * len(self.points.basis)
-            return 2.0**-53 * (4 + longest + sums + mixing)
-        return 2.0**-24 * (4 + longest) + 2.0**-53 * sums
+            return 2.0**-53 * (8 + longest + sums + mixing)
+        return 2.0**-24 * (8 + longest) + 2.0**-53 * sums
 
     def _seen_lengths(self, K: np.ndarray, pivot: int | None, g: np.ndarray) -> np.ndarray:
         """How long the points are at most, as far as rounding is concerned."""

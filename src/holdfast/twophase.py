@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import BadInput
+from holdfast.libraries import numbers
 from holdfast.rules import CATALOGUE, CenterwO, MeanwO, OuterCenter, OuterMean, driver
 from holdfast.rules.base import Stage
 from holdfast.rules.decision import Decision
@@ -258,4 +259,7 @@ def _is_number(loss: Any) -> bool:
 
 def _finite(update: Any) -> bool:
     leaves = flatten(update)
-    return not isinstance(leaves, str) and all(np.isfinite(leaf).all() for _, leaf, _ in leaves)
+    if isinstance(leaves, str):
+        return False
+    arrays = (leaf if isinstance(leaf, np.ndarray) else numbers(leaf, np.float32) for _, leaf, _ in leaves)
+    return all(np.isfinite(array).all() for array in arrays)

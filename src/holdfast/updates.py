@@ -240,6 +240,7 @@ def spread(
     measure: Measured | None = None,
 ) -> Updates:
     """Updates of which every process has some columns: of each entry (n, m) numbers, m of its own, 0 or more."""
+    columns = dict(sorted(columns.items()))  # the order in which entries of a dict are told
     counts = all(kind(host(data)) == "i" for data in columns.values())
     leaves = [_leaf(name, host(data), data, (data.shape[1],), counts, measure) for name, data in columns.items()]
     for leaf in leaves:

@@ -19,6 +19,7 @@ from holdfast.engines.sharded.wire import Exchange, Layout, Wire
 from holdfast.errors import BadInput
 from holdfast.rules.base import Stage
 from holdfast.rules.decision import Decision
+from holdfast.twophase import TwoPhase
 
 log = logging.getLogger("holdfast")
 
@@ -66,7 +67,9 @@ class Robust:
         ledger: Ledger | None = None,
         seed: int = 0,
     ) -> None:
-        check(rule, [torch.zeros(1)], np.random.default_rng())
+        if isinstance(rule, TwoPhase):
+            raise BadInput(f"Robust was given {rule!r}, which lets the ranks vote; use two_phase_step.")
+        check(rule, [torch.zeros(1)], 0, np.random.default_rng())
         self.rule, self.group, self.momentum, self.scaler = rule, group, momentum, scaler
         self.ledger, self.seed, self.step = ledger or Ledger(None), seed, 0
         self.decision: Decision | None = None
@@ -97,13 +100,14 @@ class Robust:
         opened, self.open = self.open, []
         buffers = [one.buffer for one in opened]
         layout = Layout(tuple(tuple(b.shape) for b in buffers), tuple(_named(buffers)), wire.n)
-        wire.agreed(f"{self.rule!r} {layout.shapes} {layout.kinds}")
+        words = f"{self.rule!r} {layout.shapes} {layout.kinds} {self.seed} {self.step} {bool(self.last)}"
+        explain = wire.agreed(words, self.ledger.path is not None)
         came = {kind: (one.got, one.work) for kind, one in zip(layout.kinds, opened, strict=True)}
         exchange = Exchange.arrived(wire, layout, came)
-        start = exchange.start([one.holding(self.last) for one in opened]) if self.last else None
         try:
+            start = exchange.start([one.holding(self.last) for one in opened]) if self.last else None
             rng = np.random.default_rng((self.seed, self.step))
-            self.decision = decided(self.rule, exchange, rng, start, self.ledger.path is not None)
+            self.decision = decided(self.rule, exchange, rng, start, explain)
         except BadInput as refusal:
             self._skip(buffers, str(refusal))
         else:

@@ -16,8 +16,9 @@ FAR, MOST = 5.0, 1e300  # times the middle distance: from where somebody is call
 
 def add(path: Path, line: dict[str, Any]) -> None:
     """One more line; what is no number is refused, so that every reader can read it."""
+    torn = path.is_file() and path.stat().st_size and path.read_bytes()[-1:] != b"\n"  # by a process that was killed
     with path.open("a") as out:
-        out.write(json.dumps(line, allow_nan=False) + "\n")
+        out.write("\n" * bool(torn) + json.dumps(line, allow_nan=False) + "\n")
 
 
 def named(decision: Decision, names: Sequence[str]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ LETTERS = {
     ".": "not asked",
 }
 COLOURS = {"k": "#0072b2", "-": "#e6c35c", "f": "#7b3294", "x": "#d55e00", "s": "#7f7f7f", ".": "transparent"}
+FORMS = {("left_out", "dropped", "refused", "far", "bad_votes"): dict, ("kept", "silent", "no_vote"): list}
 HEADS = ("kept", "left out", "far", "refused", "silent", "bad votes", "the last reason")
 
 
@@ -37,25 +38,43 @@ class Node:
     def row(self) -> tuple[str, ...]:
         """As a line of the table."""
         kept, near, far, bad, silent = (self.letters.count(letter) for letter in "k-fxs")
-        return self.name, *map(str, (kept, near + far, far, bad, silent, self.bad_votes)), self.why
+        told = (self.name, *map(str, (kept, near + far, far, bad, silent, self.bad_votes)), self.why)
+        return tuple("".join(letter if letter.isprintable() else "?" for letter in cell) for cell in told)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a journal; a half-written last one is left out."""
+    """The whole lines of a journal; half-written ones are left out, and what is in no form of ours."""
     if path.is_dir():
         path = path / "rounds.jsonl"
     if not path.is_file():
         raise BadInput(f"{path} is no journal; name a strategy's folder, its rounds.jsonl or a Ledger's file.")
-    out: list[dict[str, Any]] = []
-    for text in path.read_text(errors="replace").splitlines():
-        try:
-            line = json.loads(text)
-        except ValueError:
-            break
-        if not isinstance(line, dict) or "round" not in line:
-            raise BadInput(f"{path} is no journal; name a strategy's folder, its rounds.jsonl or a Ledger's file.")
-        out.append(line)
+    texts = [text for text in path.read_bytes().decode(errors="replace").splitlines() if text.strip()]
+    out = [line for text in texts if (line := _line(text)) is not None]
+    if texts and not out:
+        raise BadInput(f"{path} is no journal; name a strategy's folder, its rounds.jsonl or a Ledger's file.")
     return out
+
+
+def _line(text: str) -> dict[str, Any] | None:
+    """A line of a journal, its parts in their forms; None if it is none."""
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(line, dict) or not isinstance(line.get("round"), int):
+        return None
+    for names, form in FORMS.items():
+        for name in names:
+            if not isinstance(line.get(name, form()), form):
+                return None
+    said = isinstance(line.get("winner", ""), str) and all(
+        isinstance(x, (int, float)) for x in line.get("far", {}).values()
+    )
+    return (
+        line
+        if said and all(isinstance(name, str) for part in ("kept", "silent") for name in line.get(part, ()))
+        else None
+    )
 
 
 def nodes(lines: list[dict[str, Any]]) -> list[Node]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import warnings
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 from torch.distributed.checkpoint.state_dict_loader import load as load_shards
 from torch.distributed.checkpoint.state_dict_saver import save as save_shards
 
@@ -18,19 +21,18 @@ from holdfast.engines.sharded.momentum import Momentum
 from holdfast.engines.sharded.watch import watched
 from holdfast.errors import BadInput
 
-NAME = "step-"
+KEPT = 2  # checkpoints that stay
 
 
 def save(
-    folder: Path | str, step: int, model: nn.Module, momentum: Momentum | None = None, **more: dict[str, Any]
+    folder: Path | str, step: int, model: nn.Module, momentum: Momentum | None = None, optimizer: Any = None
 ) -> None:
-    """The state after so many steps, called by all ranks; older ones go once it is whole.
+    """The state after so many steps, called by all ranks; of older ones the last stays.
 
-    `more` are further state dicts that all ranks share, such as optimizer=optimizer.state_dict(). Each rank's momentum
-    is its own.
+    Each rank's momentum is its own; model and optimizer are those that all ranks share.
     """
-    place = Path(folder) / f"{NAME}{step:09d}"
-    part = place.with_name(place.name + ".part")
+    place = Path(folder) / f"step-{step:09d}"
+    part, aside = (place.with_name(f"{place.name}.{what}") for what in ("part", "old"))
     rank = dist.get_rank()
     if rank == 0:
         shutil.rmtree(part, ignore_errors=True)
@@ -39,62 +41,71 @@ def save(
         dist.barrier()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of its own ways
-            save_shards(_state(step, model, momentum, more, rank), checkpoint_id=str(part))
+            save_shards(_state(step, model, momentum, optimizer, rank), checkpoint_id=str(part))
         dist.barrier()
         if rank == 0:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(aside, ignore_errors=True)
+            if place.exists():
+                place.rename(aside)
             part.rename(place)
-            for old in saved(folder)[:-1]:
+            shutil.rmtree(aside, ignore_errors=True)
+            for old in [one for one in saved(folder) if one < place][: 1 - KEPT]:
                 shutil.rmtree(old, ignore_errors=True)
         dist.barrier()
 
 
 def saved(folder: Path | str) -> list[Path]:
     """The whole checkpoints of a folder, the newest last."""
-    return sorted(place for place in Path(folder).glob(f"{NAME}*") if place.suffix != ".part")
+    return sorted(one for one in Path(folder).glob("step-*") if re.fullmatch(r"step-\d+", one.name) and one.is_dir())
 
 
-def load(folder: Path | str, model: nn.Module, momentum: Momentum | None = None, **more: dict[str, Any]) -> int:
+def load(folder: Path | str, model: nn.Module, momentum: Momentum | None = None, optimizer: Any = None) -> int:
     """Put the newest whole checkpoint into the model, and say after how many steps it was; 0 if there is none.
 
     With another number of ranks than before, the ranks that are there again have their own momenta, others begin with
-    none. State dicts of `more` are filled in place.
+    none.
     """
     found = saved(folder)
     if not found:
         return 0
-    reader = FileSystemReader(str(found[-1]))
-    try:
-        known = reader.read_metadata().state_dict_metadata
-    except Exception as error:
-        raise BadInput(
-            f"{found[-1]} cannot be read ({type(error).__name__}); remove it to go on from an older one."
-        ) from None
+    if optimizer is not None:
+        optimizer.zero_grad(set_to_none=True)  # torch makes room for a state only where there are no gradients
     rank = dist.get_rank()
-    state = _state(0, model, momentum, more, rank)
-    own = f"momentum {rank}"
-    if not any(name.startswith(f"{own}.") for name in known):
-        state.pop(own, None)
-    missing = [name for name in model.state_dict() if f"model.{name}" not in known]
-    if missing:
-        raise BadInput(f"{found[-1]} holds another model: it has no {missing[0]}.")
-    with watched("loading a checkpoint"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        load_shards(state, checkpoint_id=str(found[-1]))
+    own, state = f"momentum {rank}", _state(0, model, momentum, optimizer, rank)
+    try:
+        known = FileSystemReader(str(found[-1])).read_metadata().state_dict_metadata
+        if not any(name.startswith(f"{own}.") for name in known):
+            state.pop(own, None)
+        there = {name.removeprefix("model.") for name in known if name.startswith("model.")}
+        if other := there.symmetric_difference(model.state_dict()):
+            raise BadInput(f"{found[-1]} holds another model: only one of both has {min(other)}.")
+        with watched("loading a checkpoint"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            load_shards(state, checkpoint_id=str(found[-1]))
+    except (CheckpointException, OSError, ValueError, EOFError) as error:
+        if isinstance(error, BadInput):
+            raise
+        what = str(error).strip().splitlines()[-1:] or [type(error).__name__]
+        raise BadInput(
+            f"{found[-1]} cannot be loaded ({what[0][:200]}); remove it to go on from the one before."
+        ) from None
     model.load_state_dict(state["model"])
     if momentum is not None and own in state:
-        momentum.load(_trained(model), [state[own][str(at)] for at in range(len(_trained(model)))])
-    for name, part in more.items():
-        part.update(state[name])
+        momentum.load([p for _, p in _trained(model)], [state[own][name] for name, _ in _trained(model)])
+    if optimizer is not None:
+        set_optimizer_state_dict(model, optimizer, state["optimizer"])
     return int(state["step"])
 
 
-def _trained(model: nn.Module) -> list[torch.Tensor]:
-    return [p for p in model.parameters() if p.requires_grad]
+def _trained(model: nn.Module) -> list[tuple[str, Any]]:
+    return [(name, p) for name, p in model.named_parameters() if p.requires_grad]
 
 
-def _state(step: int, model: nn.Module, momentum: Momentum | None, more: dict[str, Any], rank: int) -> dict[str, Any]:
-    state: dict[str, Any] = {"step": torch.tensor(step), "model": model.state_dict(), **more}
+def _state(step: int, model: nn.Module, momentum: Momentum | None, optimizer: Any, rank: int) -> dict[str, Any]:
+    state: dict[str, Any] = {"step": torch.tensor(step), "model": model.state_dict()}
+    if optimizer is not None:
+        state["optimizer"] = get_optimizer_state_dict(model, optimizer)
     if momentum is not None:
-        state[f"momentum {rank}"] = {str(at): m for at, m in enumerate(momentum.state(_trained(model)))}
+        names, parameters = zip(*_trained(model), strict=True)
+        state[f"momentum {rank}"] = dict(zip(names, momentum.state(parameters), strict=True))
     return state

@@ -18,6 +18,7 @@ from holdfast.rules.driver import run
 from holdfast.twophase import Candidates, TwoPhase, needs
 
 Rng = np.random.Generator
+SENT = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.uint8, torch.int8, torch.int32, torch.int64)
 
 
 def robust_all_reduce(
@@ -43,8 +44,11 @@ def robust_all_reduce(
     Sound against faulty data and gradients on ranks whose program is honest. A rank that runs another program can lie
     about its columns of the answer; against that, use a server (holdfast.engines.flower).
     """
+    if isinstance(rule, TwoPhase):
+        raise BadInput(f"robust_all_reduce was given {rule!r}, which lets the ranks vote; use two_phase_step.")
     many = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    exchange = _exchange(many, rule, group, beside, rng, start)
+    check(rule, many, beside, rng)
+    exchange, explain = _exchange(many, rule, group, beside, rng, start, explain)
     own = None if start is None else exchange.start(start)
     decision = decided(rule, exchange, rng, own, explain)
     exchange.answer(decision.value, many)
@@ -59,12 +63,14 @@ def robust_reduce_scatter(
 
     As `reduce_scatter_tensor`: the tensor has n times as many numbers as the output.
     """
-    exchange = _exchange([tensor], rule, group, 0, rng, None)
-    if tensor.numel() != output.numel() * exchange.wire.n or output.dtype != tensor.dtype:
+    check(rule, [tensor], 0, rng)
+    ranks = Wire(group, tensor.device).n
+    if tensor.numel() != output.numel() * ranks or output.dtype != tensor.dtype:
         raise BadInput(
             f"robust_reduce_scatter was given {output.numel()} numbers of {output.dtype} for a part of {tensor.numel()}"
-            f" of {tensor.dtype} on {exchange.wire.n} ranks; the output has one part of as many as there are ranks."
+            f" of {tensor.dtype} on {ranks} ranks; the output has one part of as many as there are ranks."
         )
+    exchange, _ = _exchange([tensor], rule, group, 0, rng, None)
     decision = decided(rule, exchange, rng, None, False)
     (own,) = decision.value.values()
     output.detach().copy_(own.view(output.shape))
@@ -82,7 +88,10 @@ def candidates(
     start: Sequence[Tensor] | None = None,
 ) -> Candidates:
     """Both candidates of a two-phase rule, each a list like the tensors: one exchange, two answers."""
-    exchange = _exchange(tensors, rule, group, beside, rng, start)
+    if not isinstance(rule, TwoPhase):
+        raise BadInput(f"candidates was given {rule!r}; it takes a two-phase rule, such as Mean2P(f=3).")
+    check(rule, tensors, beside, rng)
+    exchange, _ = _exchange(tensors, rule, group, beside, rng, start)
     own = None if start is None else exchange.start(start)
     both = rule.propose(exchange.updates, rng=rng, start=own)
     found = []
@@ -94,17 +103,18 @@ def candidates(
     return Candidates(*found)
 
 
-def _exchange(tensors: Sequence[Tensor], rule: Any, group: Any, beside: int, rng: Rng | None, start: Any) -> Exchange:
-    """Check what was given, on all ranks alike, then exchange it."""
-    check(rule, tensors, rng)
+def _exchange(
+    tensors: Sequence[Tensor], rule: Any, group: Any, beside: int, rng: Rng | None, start: Any, explain: bool = False
+) -> tuple[Exchange, bool]:
+    """Exchange what was given, if it is alike on all ranks; and whether some rank wants an explanation."""
     wire = Wire(group, tensors[0].device)
     layout = Layout.of(tensors, wire.n, beside)
     drawn = rng.bit_generator.state if rule.random and rng is not None else None
-    wire.agreed(f"{rule!r} {layout.shapes} {layout.kinds} {start is not None} {drawn}")
-    return Exchange.of(wire, layout, tensors)
+    explain = wire.agreed(f"{rule!r} {layout.shapes} {layout.kinds} {start is not None} {drawn}", explain)
+    return Exchange.of(wire, layout, tensors), explain
 
 
-def check(rule: Any, tensors: Sequence[Tensor], rng: Rng | None) -> None:
+def check(rule: Any, tensors: Sequence[Tensor], beside: int, rng: Rng | None) -> None:
     """Refuse what is no rule for ranks, and what holds no numbers to measure."""
     both = (rule.inner, rule.outer) if isinstance(rule, TwoPhase) else (rule,)
     for one in both:
@@ -112,10 +122,14 @@ def check(rule: Any, tensors: Sequence[Tensor], rng: Rng | None) -> None:
             raise BadInput(f"{one!r} was given; ranks take a rule that sees all vectors at once, such as MeanwO(f=3).")
     if rule.random and rng is None:
         raise BadInput(f"{rule!r} draws at random; pass rng=numpy.random.default_rng(seed).")
-    if not sum(t.numel() for t in tensors if t.is_floating_point()):
-        raise BadInput(f"{rule!r} was given {len(tensors)} tensors without a real number; send at least one.")
-    if any(t.is_complex() or t.dtype == torch.bool for t in tensors):
-        raise BadInput(f"{rule!r} was given complex numbers or truth values; send real numbers or counts.")
+    if not sum(t.numel() for t in tensors[: len(tensors) - beside] if t.is_floating_point()):
+        raise BadInput(
+            f"{rule!r} was given {len(tensors)} tensors without a real number to measure; send at least one."
+        )
+    for t in tensors:
+        if t.dtype not in SENT:
+            known = ", ".join(str(dtype).removeprefix("torch.") for dtype in SENT)
+            raise BadInput(f"{rule!r} was given a tensor of {t.dtype}; ranks exchange {known}.")
 
 
 def decided(rule: Stage, exchange: Exchange, rng: Rng | None, start: Any, explain: bool) -> Decision:

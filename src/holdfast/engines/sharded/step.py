@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +13,14 @@ from torch import Tensor, nn
 
 from holdfast.engines.sharded.ledger import Ledger
 from holdfast.engines.sharded.momentum import Momentum
-from holdfast.engines.sharded.reduce import candidates
-from holdfast.engines.sharded.watch import at
+from holdfast.engines.sharded.reduce import candidates, check
+from holdfast.engines.sharded.watch import RankFailed, at
 from holdfast.engines.sharded.wire import Wire
 from holdfast.errors import BadInput
 from holdfast.rules.decision import Decision
 from holdfast.twophase import TwoPhase
 
+log = logging.getLogger("holdfast")
 Loss = Callable[[nn.Module, Any], Tensor]
 
 
@@ -51,25 +53,34 @@ def two_phase_step(
 
     All ranks start with the same model and end with the same bits, buffers such as BatchNorm's statistics included:
     these are combined like gradients and not measured. A step for which too few ranks have finite gradients changes
-    nothing and says why. Sound against faulty data and gradients on ranks whose program is honest.
+    nothing and says why; a rank whose loss raises counts as one of those. Sound against faulty data and gradients on
+    ranks whose program is honest.
     """
+    if not isinstance(rule, TwoPhase):
+        raise BadInput(f"two_phase_step was given {rule!r}; it takes a two-phase rule, such as Mean2P(f=3).")
     at(step)
     parameters = [p for p in model.parameters() if p.requires_grad]
     buffers = [b for b in model.buffers() if not b.is_complex() and b.dtype != torch.bool]
     before = [t.detach().clone() for t in (*parameters, *buffers)]
-    model.zero_grad(set_to_none=True)
-    loss(model, batch).backward()  # type: ignore[no-untyped-call]
-    slopes = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+    slopes = _slopes(model, loss, batch, parameters)
     if momentum is not None:
         momentum(parameters, slopes)
-    ledger = ledger or Ledger(None)
+    ledger, wire = ledger or Ledger(None), Wire(group, parameters[0].device)
+    check(rule, slopes, 0, rng)
+    moved = [not torch.equal(b, old) for b, old in zip(buffers, before[len(parameters) :], strict=True)]
+    moves = np.asarray(
+        wire.shards(np.array(moved, bool)).any(axis=0)
+    )  # masks and the like stay as they are, and are not sent
+    buffers = [b for b, does in zip(buffers, moves, strict=True) if does]
+    before = before[: len(parameters)] + [
+        old for old, does in zip(before[len(parameters) :], moves, strict=True) if does
+    ]
     try:
         both = candidates([*slopes, *buffers], rule, group, beside=len(buffers), rng=rng)
     except BadInput as refusal:
         _load(parameters, buffers, before)
         ledger.add(step, None, skipped=str(refusal))
         return Step(None, skipped=str(refusal))
-    wire = Wire(group, parameters[0].device)
     if momentum is not None:
         momentum.keep(wire.rank not in both.inner.dropped)
     models = [_moved(before, one.value, len(parameters), lr) for one in (both.inner, both.outer)]
@@ -94,15 +105,32 @@ def _felt(
 ) -> float:
     """This rank's loss on a candidate, as in evaluation; what cannot be computed is as bad as can be."""
     _load(parameters, buffers, candidate)
-    trains = model.training
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         with torch.no_grad():
             return float(loss(model, fresh))
-    except (ArithmeticError, ValueError):
+    except RankFailed:
+        raise
+    except Exception as error:  # faulty data makes losses say many things
+        log.warning("this rank's vote failed: %r", error)
         return float("inf")
     finally:
-        model.train(trains)
+        for module, trains in modes:
+            module.training = trains
+
+
+def _slopes(model: nn.Module, loss: Loss, batch: Any, parameters: list[Any]) -> list[Tensor]:
+    """This rank's gradients; NaN if its loss cannot be computed, so that the others leave it out."""
+    model.zero_grad(set_to_none=True)
+    try:
+        loss(model, batch).backward()  # type: ignore[no-untyped-call]
+    except RankFailed:
+        raise
+    except (ArithmeticError, ValueError, RuntimeError) as error:  # such as labels that are no classes
+        log.warning("this rank's gradient failed: %r", error)
+        return [torch.full_like(p, torch.nan) for p in parameters]
+    return [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
 
 
 @torch.no_grad()

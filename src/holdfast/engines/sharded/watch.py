@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
+import re
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -22,7 +25,9 @@ from holdfast.errors import BadInput, listing
 
 BEAT, QUIET, GRACE = 0.5, 3.0, 2.0  # seconds: between signs of life, until their lack means death, to end by oneself
 OVER, TOLD = "over", "told"
+LINK = re.compile("gloo|nccl|connection|timed out|timeout|peer|socket", re.IGNORECASE)  # words of a broken exchange
 _current: Watch | None = None
+_begun = 0
 
 
 class RankFailed(RuntimeError):
@@ -32,8 +37,9 @@ class RankFailed(RuntimeError):
 class Watch:
     """A job's ranks: signs of life in the store that brought them together, and one sentence when some are missing."""
 
-    def __init__(self, store: Any, rank: int, size: int) -> None:
+    def __init__(self, store: Any, rank: int, size: int, timeout: float) -> None:
         self.store, self.rank, self.size = store, rank, size
+        self.limit = timeout + QUIET + 2 * GRACE
         self.step, self.what, self.waits, self.beats = "", "starting", False, 0
         self.ended = self.stopping = False
         self.thread = threading.Thread(target=self._live, daemon=True)
@@ -46,13 +52,15 @@ class Watch:
     def end(self) -> None:
         """No more signs; the job is done."""
         self.ended = True
-        self.thread.join()
+        self.thread.join(GRACE)
+        faulthandler.cancel_dump_traceback_later()
 
     def _live(self) -> None:
         last = time.monotonic()
         while not self.ended:
             try:
                 self.sign()
+                faulthandler.dump_traceback_later(self.limit, exit=True)  # if nothing else can end this process
                 if self.store.check([OVER]):
                     return self._over(self.store.get(OVER).decode())
                 last = time.monotonic()
@@ -72,7 +80,8 @@ class Watch:
         """End this process if it does not end by itself: it hangs, or waits for somebody who will not come."""
         until = time.monotonic() + GRACE
         while time.monotonic() < until and not self.ended:
-            self.sign()
+            with suppress(Exception):
+                self.sign()
             time.sleep(0.1)
         if not self.ended and not self.stopping:
             self._told()
@@ -117,13 +126,14 @@ class Watch:
 
     def _missing(self, before: dict[int, list[Any]], after: dict[int, list[Any]]) -> str:
         """One sentence about ranks that gave no sign, or have not come where the others wait; "" if there are none."""
-        told = []
+        gone, late = [], []
         for rank in range(self.size):
             if rank not in after or after[rank][0] == before.get(rank, [-1])[0]:
                 seen = f"last seen {after[rank][2]}" if rank in after else "never seen"
-                told.append(f"rank {rank} is gone ({seen})")
+                gone.append(f"rank {rank} is gone ({seen})")
             elif not after[rank][1]:
-                told.append(f"rank {rank} does not come (it is {after[rank][2]})")
+                late.append(f"rank {rank} does not come (it is {after[rank][2]})")
+        told = gone or late  # who computes while another is dead may be well
         return f"{listing(told)}; the job ends on all ranks." if told else ""
 
 
@@ -160,17 +170,26 @@ class Job:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        global _current
+        if isinstance(error, RuntimeError) and not isinstance(error, RankFailed) and LINK.search(str(error)):
+            failed = self.watch.explained(error)  # an exchange that is not ours, such as DDP's own
+            self._leave()
+            raise failed from error
         if error is None:
             with watched("waiting for the others to end"):
                 dist.barrier()
         elif not isinstance(error, RankFailed):  # say it before the others ask
+            if self.rank == 0:  # which waits until all know, and may be ended meanwhile
+                traceback.print_exception(error)
             with suppress(Exception):
                 self.watch.over(f"rank {self.rank} failed, {self.watch.step or 'at the start'} ({error!r}).")
-        self.watch.end()
-        _current = None
+        self._leave()
         if error is None:
             dist.destroy_process_group()
+
+    def _leave(self) -> None:
+        global _current
+        self.watch.end()
+        _current = None
 
 
 def begin(backend: str | None = None, timeout: float = 60.0) -> Job:
@@ -179,14 +198,18 @@ def begin(backend: str | None = None, timeout: float = 60.0) -> Job:
     `with begin(timeout=60) as job:` around a training: a rank that is killed or hangs ends the job on all ranks, with
     a sentence that names it and what it was doing.
     """
-    global _current
+    global _current, _begun
     if not 0 < timeout < 1e7:
         raise BadInput(f"begin was given timeout = {timeout!r}; it is a number of seconds above 0.")
     if missing := [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
         raise BadInput(f"begin found no {listing(missing)} in the environment; start the program by torchrun.")
     limit = timedelta(seconds=timeout)
     store, rank, size = next(rendezvous("env://", timeout=limit))
+    _begun += 1
+    own = f"{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')} {_begun}"  # a job that begins again meets nobody's past
     backend = backend or ("nccl" if torch.cuda.is_available() else "gloo")
-    dist.init_process_group(backend, store=PrefixStore("ranks", store), rank=rank, world_size=size, timeout=limit)
-    _current = Watch(PrefixStore("holdfast", store), rank, size)
+    dist.init_process_group(
+        backend, store=PrefixStore(f"ranks {own}", store), rank=rank, world_size=size, timeout=limit
+    )
+    _current = Watch(PrefixStore(f"holdfast {own}", store), rank, size, timeout)
     return Job(rank, size, _current)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,6 +32,8 @@ class Wire:
             raise BadInput("torch.distributed is not initialised; call holdfast.engines.sharded.begin() first.")
         self.group, self.device = group, torch.device(device)
         self.n, self.rank = dist.get_world_size(group), dist.get_rank(group)
+        if self.rank < 0:
+            raise BadInput(f"rank {dist.get_rank()} is not in the group that was given; only its members call this.")
 
     def shards(self, part: np.ndarray) -> np.ndarray:
         """What every rank has, stacked in the order of ranks: whoever adds it up gets the same bits."""
@@ -42,15 +44,17 @@ class Wire:
             finish(_all_gather(out, mine, group=self.group, async_op=True))
         return out.cpu().numpy().reshape(self.n, *part.shape).astype(part.dtype)
 
-    def agreed(self, words: str) -> None:
-        """Refuse, on all ranks alike, if some were asked for something else."""
+    def agreed(self, words: str, wish: bool = False) -> bool:
+        """Refuse, on all ranks alike, if some were asked for something else; whether any rank has a wish."""
+        _over.clear()
         digest = int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little", signed=True)
-        found = self.shards(np.array(digest, np.int64))
-        usual = Counter(found.tolist()).most_common(1)[0][0]
-        others = np.flatnonzero(found != usual)
+        found = self.shards(np.array([digest, wish], np.int64))
+        usual = Counter(found[:, 0].tolist()).most_common(1)[0][0]
+        others = np.flatnonzero(found[:, 0] != usual)
         if len(others):
             who = f"{'ranks' if len(others) > 1 else 'rank'} {listing(map(str, others))}"
             raise BadInput(f"{who} came with other tensors, another rule or rng than most; all ranks pass the same.")
+        return bool(found[:, 1].any())
 
     def columns(self, flat: Tensor) -> tuple[Tensor, Any]:
         """Start to exchange: n parts of equal size, each to its rank; what comes, and what to wait for."""
@@ -69,13 +73,13 @@ class Wire:
         return out
 
 
-_over: deque[Any] = deque(maxlen=128)
-"""The last works that were waited for. What is started within a backward pass holds Python objects; if Gloo's thread
+_over: list[Any] = []
+"""The works of the last exchange. What is started within a backward pass holds Python objects; if Gloo's thread
 were the last to let go of it while the program ends, it would wait for the interpreter's lock for ever."""
 
 
 def finish(work: Any) -> None:
-    """Wait for a work, and hold it for some time longer than Gloo does."""
+    """Wait for a work, and hold it longer than Gloo does, until the next exchange begins."""
     _over.append(work)
     work.wait()
 
