@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
@@ -349,6 +350,18 @@ def hanging(rank: int, n: int, folder: Path) -> None:
     training(rank, n, folder, dies=dies)
 
 
+def orphaned(rank: int, n: int, folder: Path) -> None:
+    """The rank that holds the store is killed while another hangs, with the interpreter's lock in its hands."""
+
+    def dies(t: int) -> None:
+        if rank == 0 and t == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if rank == 2 and t == 3:
+            ctypes.PyDLL(None).sleep(600)  # PyDLL keeps the lock
+
+    training(rank, n, folder, dies=dies)
+
+
 def failing(rank: int, n: int, folder: Path) -> None:
     def dies(t: int) -> None:
         if rank == 0 and t == 2:
@@ -357,7 +370,7 @@ def failing(rank: int, n: int, folder: Path) -> None:
     training(rank, n, folder, dies=dies)
 
 
-SCENARIOS = (every_rule, mixed, two_phases, hooked, found, again, training, killed, hanging, failing)
+SCENARIOS = (every_rule, mixed, two_phases, hooked, found, again, training, killed, hanging, orphaned, failing)
 
 
 def reached(n: int) -> float:

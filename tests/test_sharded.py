@@ -172,6 +172,10 @@ def test_a_hanging_rank_is_named_and_ended_within_the_timeout(tmp_path: Path) ->
     assert "rank 2 is ended: rank 2 does not come" in said
 
 
+def test_no_process_outlives_the_rank_that_holds_the_store(tmp_path: Path) -> None:
+    job("orphaned", 4, tmp_path, failed=4)
+
+
 def test_an_exception_on_one_rank_is_told_to_all(tmp_path: Path) -> None:
     said = job("failing", 4, tmp_path, failed=4)
     assert "rank 0 failed, after step 1 (ZeroDivisionError('no data left'))" in said
