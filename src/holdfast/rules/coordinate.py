@@ -17,12 +17,12 @@ def ranked(block: np.ndarray) -> np.ndarray:
         values = block.T.copy()
         values.sort(axis=1)
         return values
-    rows, low = block.copy(), np.empty_like(block[0])
+    rows, low = list(block.copy()), np.empty_like(block[0])
     for i, j in network(len(rows)):
         np.minimum(rows[i], rows[j], out=low)
         np.maximum(rows[i], rows[j], out=rows[j])
-        rows[i] = low
-    return rows.T
+        rows[i], low = low, rows[i]
+    return np.stack(rows).T
 
 
 @cache
