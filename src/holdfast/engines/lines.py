@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,12 @@ FAR, MOST = 5.0, 1e300  # times the middle distance: from where somebody is call
 
 def add(path: Path, line: dict[str, Any]) -> None:
     """One more line; what is no number is refused, so that every reader can read it."""
-    torn = path.is_file() and path.stat().st_size and path.read_bytes()[-1:] != b"\n"  # by a process that was killed
-    with path.open("a") as out:
-        out.write("\n" * bool(torn) + json.dumps(line, allow_nan=False) + "\n")
+    text = json.dumps(line, allow_nan=False) + "\n"
+    with path.open("ab+") as out:
+        if out.tell():
+            out.seek(-1, os.SEEK_END)
+            text = text if out.read(1) == b"\n" else f"\n{text}"  # behind what a killed process has left half written
+        out.write(text.encode())
 
 
 def named(decision: Decision, names: Sequence[str]) -> dict[str, Any]:
