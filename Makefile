@@ -1,8 +1,9 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
+ROOT := $(shell test "$$(id -u)" = 0 || echo sudo)
 
-.PHONY: help install test lint cover fuzz demo table tables paper picture certify deployment bench clean
+.PHONY: help install browser test lint cover fuzz docs notebook demo table tables paper picture certify deployment bench clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -18,12 +19,16 @@ $(RUN)/holdfast:  # what the main job needs, and no more
 
 install: $(VENV)/installed  ## a virtual environment with everything, by constraints.txt
 
+browser: install  ## Chromium from Debian's packages, for the tests of the pages; elsewhere name one by CHROMIUM=
+	command -v chromium >/dev/null || test -n "$$CHROMIUM" || $(ROOT) sh -c \
+	  'apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null'
+
 lint: install  ## ruff, ruff format, mypy strict
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
 
-test: lint  ## what CI runs: lint, types, all tests
+test: lint browser  ## what CI runs: lint, types, all tests, in a real browser too
 	$(RUN)/pytest -n 2
 
 fuzz: install  ## drawn inputs that no other run has seen
@@ -31,6 +36,12 @@ fuzz: install  ## drawn inputs that no other run has seen
 
 cover: install  ## line and branch coverage of the core, at least 95 %
 	$(RUN)/pytest -n 2 --cov --cov-report=term --cov-fail-under=95
+
+docs: install  ## the site of the documentation, in site/; a warning is an error
+	$(RUN)/mkdocs build --strict --quiet
+
+notebook: install  ## run the students' notebook again and keep what it shows
+	$(RUN)/jupyter-execute --inplace docs/students.ipynb
 
 demo: $(RUN)/holdfast  ## the main job: seven rules under seven attacks, a table and a page; about a minute
 	$(RUN)/holdfast demo demo
