@@ -299,7 +299,9 @@ def test_the_picture_is_the_same_every_time(tmp_path: Path) -> None:
 
 def test_the_picture_tells_the_truth() -> None:
     """In each panel the rule that is said to be near is nearer than the other and than the mean of all."""
-    from holdfast.report.dilemma import ANSWERS, POINTS, SIEGE, SNEAK
+    from holdfast.guarantees.instances import DILEMMA as POINTS
+    from holdfast.guarantees.instances import SIEGE, SNEAK
+    from holdfast.report.dilemma import ANSWERS
 
     for liars, near in ((SNEAK, "Outer"), (SIEGE, "Inner")):
         mean = np.delete(POINTS, liars, axis=0).mean(axis=0)

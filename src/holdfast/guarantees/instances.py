@@ -11,6 +11,11 @@ import numpy as np
 Array = np.ndarray
 Rng = np.random.Generator
 NEAR = 1e-6  # how far a tie is broken
+TIGHT = np.array([[0.92, 0.30], [1.04, 0.42], [1.08, 0.22], [0.98, 0.12]])
+MIDDLE = np.array([[0.55, 0.75], [0.62, -0.45], [1.75, 0.35]])
+WIDE = np.array([[-1.45, 0.35], [-0.75, 1.20], [-0.95, -0.85], [-0.10, -1.25]])
+DILEMMA = np.vstack([TIGHT, MIDDLE, WIDE])  # eleven points, two stories (Yi et al. 2024): no rule is right in both
+SNEAK, SIEGE = np.arange(4), np.arange(7, 11)  # who lies in either; rules that withstand f = 5
 
 
 def structured(n: int, f: int, d: int) -> list[Array]:

@@ -13,14 +13,11 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from holdfast.guarantees.instances import DILEMMA as POINTS
+from holdfast.guarantees.instances import SIEGE, SNEAK
 from holdfast.rules import Average, MeanwO, OuterMean
 
 F = 5
-TIGHT = np.array([[0.92, 0.30], [1.04, 0.42], [1.08, 0.22], [0.98, 0.12]])
-MIDDLE = np.array([[0.55, 0.75], [0.62, -0.45], [1.75, 0.35]])
-WIDE = np.array([[-1.45, 0.35], [-0.75, 1.20], [-0.95, -0.85], [-0.10, -1.25]])
-POINTS = np.vstack([TIGHT, MIDDLE, WIDE])
-SNEAK, SIEGE = np.arange(4), np.arange(7, 11)  # who lies
 ANSWERS = (
     ("Average", Average(), "#7f7f7f", "P"),
     ("Inner: MeanwO", MeanwO(F), "#0072b2", "D"),

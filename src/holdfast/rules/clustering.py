@@ -128,10 +128,11 @@ class CenterwO(DistanceRule):
         radius = radii(D, k)
         j = int(radius.argmin())
         kept = even((within if self.ties == "all" else nearest)(D, j, k), D.shape[1])
+        cost = float(np.sqrt(radius[j]))
         if len(D) < D.shape[1]:  # of some candidates only
-            return Choice(kept, float(np.sqrt(radius[j])), power=1)
+            return Choice(kept, cost, power=1)
         bound = np.partition(radius, k - 1)[k - 1] / 4  # k points have a k-th neighbour within twice the optimum
-        return Choice(kept, np.sqrt(radius[j]), np.sqrt(bound), power=1)
+        return Choice(kept, cost, np.sqrt(bound), power=1, ball=(j, cost))
 
 
 @value
@@ -199,7 +200,8 @@ class MeanwO(DistanceRule):
         if self.refine:
             masks, costs = concentrated(D, masks)
         K = np.flatnonzero(masks[int(costs.argmin())])
-        return Choice(even(K, n), D[np.ix_(K, K)].sum() / (2 * k), bound)
+        found = None if self.refine else ball(D, int(starts[0]), k)  # a refined set has no centre among the vectors
+        return Choice(even(K, n), D[np.ix_(K, K)].sum() / (2 * k), bound, ball=found)
 
 
 def drawn(n: int, candidates: int | None, rng: Rng | None) -> np.ndarray | None:
@@ -209,9 +211,15 @@ def drawn(n: int, candidates: int | None, rng: Rng | None) -> np.ndarray | None:
     return np.sort(rng.choice(n, candidates, replace=False))
 
 
-def outside(cluster: np.ndarray, n: int) -> Weights:
-    """Equal weights on all points but those of a cluster."""
-    return even(np.setdiff1d(np.arange(n), cluster), n)
+def ball(D: Distances, row: int, k: int) -> tuple[int, float] | None:
+    """The ball around a point that holds its k nearest; None if k is 0."""
+    return (row, float(np.sqrt(radii(D[[row]], k)[0]))) if k else None
+
+
+def outside(D: Distances, row: int, f: int) -> Choice:
+    """Equal weights on all points but the f nearest to a centre."""
+    n = D.shape[1]
+    return Choice(even(np.setdiff1d(np.arange(n), nearest(D, row, f)), n), ball=ball(D, row, f))
 
 
 @value
@@ -236,10 +244,8 @@ class OuterCenter(DistanceRule):
     time = "n² d"
     why = "in the tightest ball of f"
 
-    def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
-        n = D.shape[1]
-        j = int(radii(D, max(1, self.f)).argmin())
-        return outside(nearest(D, j, self.f), n)
+    def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
+        return outside(D, int(radii(D, max(1, self.f)).argmin()), self.f)
 
 
 @value
@@ -262,6 +268,5 @@ class OuterMean(DistanceRule):
     time = "n² d"
     why = "in the cluster of f of least squared distance"
 
-    def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
-        n = D.shape[1]
-        return outside(nearest(D, int(scores(D, self.f).argmin()), self.f), n)
+    def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
+        return outside(D, int(scores(D, self.f).argmin()), self.f)

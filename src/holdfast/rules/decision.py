@@ -15,13 +15,15 @@ Weights = np.ndarray
 class Choice:
     """Weights with the cost that they were chosen by and a lower bound on the optimal cost.
 
-    `power` says in which power of a length the cost is: 1 for a radius, 2 for a sum of squares.
+    `power` says in which power of a length the cost is: 1 for a radius, 2 for a sum of squares. `ball` is the cluster
+    that was found: the position of the point at its centre, and its radius.
     """
 
     weights: Weights
     cost: float | None = None
     bound: float | None = None
     power: int = 2
+    ball: tuple[int, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +34,8 @@ class Decision:
     share of coordinates in which it was used. `distances` are the squared distances that the last distance
     stage saw, over `rows` unless it saw `mixed` ones, each wrong by at most the part `error` of it; if their squares
     leave the range of floats they were measured at another `scale`. `cost` is the rule's own cost and `bound` a lower
-    bound on the optimal one, where known.
+    bound on the optimal one, where known. `ball` is the cluster that the rule found, kept (Inner) or left out (Outer):
+    the worker at its centre and its radius.
     """
 
     rule: Any
@@ -49,6 +52,7 @@ class Decision:
     cost: float | None = None
     bound: float | None = None
     note: str = ""
+    ball: tuple[int, float] | None = None
 
     @property
     def kept(self) -> tuple[int, ...]:

@@ -117,7 +117,15 @@ def _round(
         cost=None if cost is None else float(cost),
         bound=None if bound is None else float(bound),
         note=told(rule, asked, dropped, rows),
+        ball=_ball(choice, points, scale),
     )
+
+
+def _ball(choice: Choice, points: Points, scale: float) -> tuple[int, float] | None:
+    """The cluster's ball with a worker's name, while points are workers."""
+    if choice.ball is None or points.mix is not None:
+        return None
+    return int(points.names()[choice.ball[0]]), float(_unscaled(choice.ball[1], scale, 1))
 
 
 def _unscaled(measured: Any, scale: float, power: int) -> Any:
