@@ -22,6 +22,8 @@ class Average(DistanceRule):
     formula = "mean of all"
     promise = "none: one liar moves it anywhere"
     time = "n d"
+    fails = "one liar is enough"
+    source = "FedAvg (McMahan et al. 2017) with equal weights"
 
     def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray:
         return np.zeros(0, int)

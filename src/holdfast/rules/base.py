@@ -38,6 +38,8 @@ class Stage(Value):
     formula: ClassVar[str] = ""
     promise: ClassVar[str] = ""
     time: ClassVar[str] = ""
+    fails: ClassVar[str] = ""  # when
+    source: ClassVar[str] = ""
     chains: ClassVar[bool] = True  # can stand behind other stages
     answers: ClassVar[bool] = True  # with one vector, whatever n is
     why: ClassVar[str] = "weight zero"  # said of a worker that was left out

@@ -81,6 +81,8 @@ class Clip(Mixing):
     formula = "y_i = x_i min(1, τ/|x_i|)"
     promise = "bounds the harm of one vector by τ"
     time = "n d"
+    fails = "if τ does not fit: too small it shortens the honest, too large it clips nobody"
+    source = "Sun et al. 2019"
 
     def stages(self) -> tuple[Stage, ...]:
         return pulled(self, "origin", self.tau)
@@ -113,6 +115,8 @@ class NormBoundedMean(DistanceRule):
     formula = "mean of x_i min(1, τ/|x_i|)"
     promise = "f liars move it by at most 2fτ/n"
     time = "n d"
+    fails = "against liars no longer than τ, who count in full: no constant in units of the honest spread"
+    source = "Sun et al. 2019"
 
     def stages(self) -> tuple[Stage, ...]:
         return pulled(self, "origin", self.tau)
@@ -149,6 +153,8 @@ class CenteredClipping(DistanceRule):
     formula = "v += mean of (x_i - v) min(1, τ/|x_i - v|), from a start"
     promise = "f liars move a step by at most 2fτ/n"
     time = "n² d"
+    fails = "if the start is far off, as a step moves by τ at most; or if τ is large, which is the liars' room"
+    source = "Karimireddy et al. 2021"
 
     def stages(self) -> tuple[Stage, ...]:
         return pulled(self, "start", self.tau)
@@ -185,6 +191,8 @@ class ARC(Mixing):
     formula = "y_i = x_i min(1, C/|x_i|), C the ⌊2f(n-f)/n⌋+1-th largest norm"
     promise = "keeps a rule's κ up to constants"
     time = "n d"
+    fails = "against liars no longer than the honest; and it shortens honest vectors in every round"
+    source = "Allouah et al. 2025"
 
     def stages(self) -> tuple[Stage, ...]:
         return pulled(self, "origin", math.inf)  # what is in sight stays where it is

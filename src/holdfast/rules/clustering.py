@@ -115,6 +115,8 @@ class CenterwO(DistanceRule):
     promise = "λ = (3f-1)/(n-f)"
     time = "n² d"
     why = "outside the tightest ball of n - f"
+    fails = "in a sneak: liars closer together than the honest draw the ball; at a fixed f/n its κ grows with n"
+    source = "Yi et al. 2024, Algorithm 2"
 
     @property
     def random(self) -> bool:  # type: ignore[override]
@@ -169,6 +171,8 @@ class MeanwO(DistanceRule):
     promise = "κ ≤ 5.83 f/(n-2f)"
     time = "n² d"
     why = "not among the n - f of least squared distance"
+    fails = "in a sneak: liars closer together than the honest are kept; near n = 2f its λ exceeds CenterwO's"
+    source = "Yi et al. 2024, Algorithm 2"
 
     def __post_init__(self) -> None:
         check(self)
@@ -243,6 +247,8 @@ class OuterCenter(DistanceRule):
     promise = "none by itself (unbounded); half of a two-phase round"
     time = "n² d"
     why = "in the tightest ball of f"
+    fails = "in a siege: the honest are then the tightest cluster, and f of them are left out"
+    source = "Yi et al. 2024, Algorithm 4"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
         return outside(D, int(radii(D, max(1, self.f)).argmin()), self.f)
@@ -267,6 +273,8 @@ class OuterMean(DistanceRule):
     promise = "none by itself (unbounded); half of a two-phase round"
     time = "n² d"
     why = "in the cluster of f of least squared distance"
+    fails = "in a siege: the honest are then the tightest cluster, and f of them are left out"
+    source = "Yi et al. 2024, Algorithm 4"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
         return outside(D, int(scores(D, self.f).argmin()), self.f)

@@ -69,6 +69,8 @@ class CWM(CoordinateRule):
     promise = "κ = (n-1)/(n+1-2f), n odd"
     time = "n log n · d"
     why = "never in the middle"
+    fails = "nobody need lie: it always pays as if nearly half did, and skewed values shift it"
+    source = "Yin et al. 2018"
 
     def _middle(self, n: int) -> tuple[int, int]:
         return (n - 1) // 2, (n - 1) // 2 if self.lower else n // 2
@@ -101,6 +103,8 @@ class CWTM(CoordinateRule):
     promise = "κ = f/(n-2f), optimal"
     time = "n log n · d"
     why = "trimmed in every coordinate"
+    fails = "against liars inside the spread of every coordinate: none is trimmed, and small pulls add up"
+    source = "Yin et al. 2018"
 
     def columns(self, block: np.ndarray) -> np.ndarray:
         values = ranked(block)[:, self.f : len(block) - self.f]
@@ -129,6 +133,8 @@ class MeaMed(CoordinateRule):
     promise = "κ ≤ (1+√(1+κ of the median))² f/(n-2f)"
     time = "n log n · d"
     why = "among the f farthest from the median in every coordinate"
+    fails = "against liars near the median of every coordinate: they stay in, and small pulls add up"
+    source = "Xie et al. 2018"
 
     def _first(self, values: np.ndarray) -> np.ndarray:
         """Where the n - f nearest to the median begin, in each row of ordered values."""

@@ -42,6 +42,8 @@ class CenterExact(DistanceRule):
     promise = "λ ≤ (1+√2) f/(n-f)"
     time = "n² d + search"
     why = "outside the smallest ball of n - f"
+    fails = "in a sneak, as CenterwO; where the search ends at its cap, a good set stands for the best"
+    source = "the problem of Yi et al. 2024; hardness: Shenmaier 2013; the search is ours"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
         members, radius, bound = search(finite(D), self.f, self.cap)

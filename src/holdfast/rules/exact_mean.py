@@ -45,6 +45,8 @@ class MeanExact(DistanceRule):
     promise = "κ = 4f/(n-2f)"
     time = "n² d + search"
     why = "outside the set of least sum of squares"
+    fails = "in a sneak, as MeanwO; where no set stands out the search ends at its cap and tells the gap"
+    source = "the problem of Yi et al. 2024; the search is ours"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
         found = search(D, self.f, self.cap)

@@ -60,6 +60,8 @@ class Krum(_Krum):
     promise = "κ ≤ (√(2(n-f))+√(f+1))²/(n-2f-1)"
     time = "n² d"
     why = "its score is not the least"
+    fails = "against copies near the cloud, which have the least score; and its answer has the noise of one vector"
+    source = "Blanchard et al. 2017"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         return self._best(D, 1)
@@ -84,6 +86,8 @@ class MultiKrum(_Krum):
     promise = "κ by `holdfast bounds`; at most Krum's"
     time = "n² d"
     why = "not among the m least scores"
+    fails = "against copies near the cloud, which have the best scores; with m > n - f liars are in for certain"
+    source = "Blanchard et al. 2017"
 
     def least(self) -> int:
         return max(super().least(), self.m or 0)
@@ -131,6 +135,8 @@ class Bulyan(Stage):
     promise = "none known here"
     time = "n² d + n³"
     why = "not picked, or trimmed in every coordinate"
+    fails = "near n = 4f + 3, where it averages three values a coordinate; below that it cannot be used"
+    source = "El Mhamdi et al. 2018"
 
     def least(self) -> int:
         return 4 * self.f + 3

@@ -40,6 +40,8 @@ class GeometricMedian(DistanceRule):
     promise = "κ ≤ n/(n-2f)"
     time = "n² d"
     why = "weight zero: the answer is another vector"
+    fails = "a little, always: a liar pulls as strongly from any distance, and copies pull together"
+    source = "Pillutla et al. 2022 (RFA)"
 
     def stages(self) -> tuple[Stage, ...]:
         return (self,) if self.iterations else pulled(self, "medoid")

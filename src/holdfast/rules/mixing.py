@@ -25,6 +25,8 @@ class NNM(Mixing):
     formula = "y_i = mean of the n-f nearest to x_i"
     promise = "κ -> 5.83 f/(n-2f) · (κ+1) at most"
     time = "n² d"
+    fails = "against liars inside the cloud, who become a part of everybody's mean"
+    source = "Allouah et al. 2023a"
 
     def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
         n = D.shape[1]
@@ -53,6 +55,8 @@ class Bucketing(Mixing):
     formula = "y_j = mean of s vectors drawn at random"
     promise = "variance / s; a liar spoils a bucket"
     time = "n d"
+    fails = "if n < (2f + 1)s or so: each liar spoils a bucket, and too few sound ones are left"
+    source = "Karimireddy et al. 2022"
 
     def size(self, n: int) -> int:
         return -(-n // self.s)

@@ -31,6 +31,8 @@ class Medoid(DistanceRule):
     time = "n² d"
     precise = True
     why = "its sum of distances is not the least"
+    fails = "nobody need lie: the answer is one vector, with all of its noise"
+    source = "Kaufman and Rousseeuw 1987"
 
     def stages(self) -> tuple[Stage, ...]:
         return pulled(self, "medoid")  # next to a far vector's distance the others' differences would be lost
@@ -58,6 +60,8 @@ class CGE(DistanceRule):
     promise = "bounded by the honest norms, not by their spread"
     time = "n d"
     why = "among the f longest"
+    fails = "against liars that are no longer than the honest: a flipped sign has the same norm"
+    source = "Gupta and Vaidya 2020"
 
     def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray:
         return np.array([len(rows)])
@@ -87,6 +91,8 @@ class MoNNA(DistanceRule):
     promise = "that of K(x_p), if the pivot is honest"
     time = "n d"
     why = "among the f farthest from the pivot"
+    fails = "if the pivot lies: it chooses the answer"
+    source = "Farhadkhani et al. 2023"
 
     def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray:
         at = np.flatnonzero(rows == self.pivot)
@@ -122,6 +128,8 @@ class NearestTo(DistanceRule):
     promise = "κ ≤ (1+√((n-f)/(n-2f)))² f/(n-2f) with CWTM"
     time = "n log n · d"
     why = "among the f farthest from the coordinate rule's answer"
+    fails = "in a sneak; and beyond f = n/3 its constant is larger than MeanwO's"
+    source = "ours, for the linear time that Yi et al. 2024 point to (Narayanan 2018)"
 
     def __post_init__(self) -> None:
         if not hasattr(self.rule, "columns") or not hasattr(self.rule, "f"):

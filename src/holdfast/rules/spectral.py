@@ -54,6 +54,8 @@ class CAF(DistanceRule):
     promise = "none known here"
     time = "n² d + n⁴"
     why = "filtered out"
+    fails = "not known here; its time grows with n⁴"
+    source = "Allouah et al. 2025"
 
     def stages(self) -> tuple[Stage, ...]:
         return pulled(self, "medoid", math.inf)  # what is in sight stays where it is
@@ -95,6 +97,8 @@ class DnC(DistanceRule):
     promise = "none (unbounded for f > 1): liars in several directions survive"
     time = "n² d"
     why = "far along the principal direction"
+    fails = "against liars in several directions: one look finds one of them"
+    source = "Shejwalkar and Houmansadr 2021"
 
     def least(self) -> int:
         return max(2 * self.f, math.ceil(self.filter * self.f)) + 1

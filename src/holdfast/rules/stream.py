@@ -48,6 +48,8 @@ class StreamCenterwO(Stage):
     promise = "λ ≤ (4f-2)/(n-f)"
     time = "(f² + n) d"
     why = "among the f farthest from the elected centre"
+    fails = "if many of the first 2f + 1 lie: they elect the centre, and its λ is larger than CenterwO's"
+    source = "McCutchen and Khuller 2008, for one cluster"
 
     def open(self, like: Any = None) -> Stream:
         """An accumulator with `add` and `result`."""

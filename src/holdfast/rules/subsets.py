@@ -35,6 +35,8 @@ class MDA(DistanceRule):
     promise = "λ = 2f/(n-f)"
     time = "n² d + 1.5^f n²"
     why = "outside the set of least diameter"
+    fails = "in a sneak, within the diameter; and for large f the search refuses"
+    source = "El Mhamdi et al. 2018"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
         n = len(D)
@@ -108,6 +110,8 @@ class SMEA(DistanceRule):
     promise = "ξ = 4f/(n-2f)"
     time = "n² d + search"
     why = "outside the set of least largest eigenvalue"
+    fails = "in a sneak, within the covariance; and for large n and f the search refuses"
+    source = "Allouah et al. 2023b"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
         n, h = len(D), len(D) - self.f

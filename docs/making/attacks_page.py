@@ -1,0 +1,67 @@
+"""The page of the attacks and of the liars' votes, and their pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import formulas
+import numpy as np
+
+from holdfast.attacks import ATTACKS, VOTERS, seven
+from holdfast.cli.rules import signature
+from holdfast.report import portraits
+from holdfast.rules import CWTM, Average, Krum, MeanwO, OuterMean
+
+RULES = (Average(), CWTM(portraits.F), Krum(portraits.F), MeanwO(portraits.F), OuterMean(portraits.F))
+INTRODUCTION = (Path(__file__).parent / "attacks.md").read_text(encoding="utf-8")
+
+
+def pages() -> dict[str, str | bytes]:
+    """attacks.md and a picture an attack."""
+    made: dict[str, str | bytes] = {}
+    short = {type(attack).__name__: name for name, attack in seven().items()}
+    heads = " | ".join(f"`{rule!r}`" for rule in RULES)
+    table = [f"| attack | kind | {heads} |", f"| --- | --- |{' ---: |' * len(RULES)}"]
+    sections = []
+    for name, attack in ATTACKS.items():
+        made[f"pictures/attack-{name}.svg"] = portraits.attack(attack)
+        table.append(f"| [`{name}`](#{name.lower()}) | {_kind(attack)} | {' | '.join(_moved(attack))} |")
+        sections.append(_section(name, attack, short.get(name)))
+    votes = [
+        "## How liars vote",
+        "In a two-phase round the liars also vote. A voter is called with everybody's losses at (Inner, Outer).",
+        *(_vote(name, voter) for name, voter in VOTERS.items()),
+    ]
+    return made | {"attacks.md": "\n\n".join([INTRODUCTION, "\n".join(table), *sections, *votes, ""])}
+
+
+def _kind(attack: Any) -> str:
+    return attack.kind if isinstance(attack.kind, str) else "as its attack"
+
+
+def _moved(attack: Any) -> list[str]:
+    """How far each rule's answer is moved; what is no row is dropped."""
+    mean = portraits.HONEST.mean(axis=0)
+    spread = np.sqrt(np.square(portraits.HONEST - mean).sum(axis=1).mean())
+    out = []
+    for rule in RULES:
+        rows = portraits.sent(attack, rule)
+        answer = rule([*portraits.HONEST, *rows], like=portraits.HONEST[0])
+        out.append(f"{float(np.linalg.norm(answer - mean) / spread):.2g}")
+    return out
+
+
+def _section(name: str, attack: Any, short: str | None) -> str:
+    text, formula, examples = formulas.split(attack.__doc__ or "")
+    seen = f"![{name}: where the liars' rows go](pictures/attack-{name}.svg){{ .portrait }}"
+    paper = f" One of the paper's seven, {short}." if short else ""
+    source = attack.source or "a fault, not a paper"
+    facts = f"**Sends** {attack.formula}. **Kind.** {_kind(attack)}. **Source.** {source}.{paper}"
+    parts = [f"## {name}", f"`{signature(attack)}`", seen, formula, text, facts, examples]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _vote(name: str, voter: Any) -> str:
+    text, _, examples = formulas.split(voter.__doc__ or "")
+    return "\n\n".join(part for part in (f"### {name}", f"`{signature(voter)}`", text, examples) if part)
