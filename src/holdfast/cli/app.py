@@ -19,6 +19,7 @@ from holdfast.cli.example import EXAMPLES
 from holdfast.cli.flower import flower
 from holdfast.cli.paper import paper
 from holdfast.cli.picture import picture
+from holdfast.cli.play import play, watch
 from holdfast.cli.ranks import ranks
 from holdfast.cli.rates import rates
 from holdfast.cli.report import report
@@ -52,7 +53,7 @@ def _options(
 
 
 COMMANDS = (
-    *(demo, train, data, attacks, rules, aggregate, compare, sweep, paper, runs, report, sample, picture),
+    *(demo, play, train, watch, data, attacks, rules, aggregate, compare, sweep, paper, runs, report, sample, picture),
     *(choose, bounds, certify, replay, certificate, vote, rates, estimate, ranks),
 )
 for command in COMMANDS:

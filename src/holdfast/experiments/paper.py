@@ -6,6 +6,7 @@ Two presets: as their program ran, and as their text reads (`training.presets`).
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -33,6 +34,7 @@ MAIN = "homogeneous 0.4"
 VOTES = (3, 24, 96)
 PAPERS = {"emnist": "emnist", "cifar10": "cifar10"}  # FEMNIST's images, otherwise prepared
 SMALLER = ("mnist-5k", "digits")
+LOOSE = ("seed", "draw", "rounds", "every", "vote_batch", "probe", "threads", "device")  # one cell, however it is run
 BEYOND_RULES = {
     "Mean2P": "Mean2P(f={f})",
     "Mean2P numeric": "TwoPhase(inner=MeanwO(f={f}), outer=OuterMean(f={f}), election=Numeric())",
@@ -158,6 +160,31 @@ def printed() -> dict[tuple[str, str, str], tuple[float, float | None]]:
 def reference(name: str) -> dict[Cell, float]:
     """The printed accuracies of a table."""
     return {(rule, attack): value for (table, rule, attack), (value, _) in printed().items() if table == name}
+
+
+@cache
+def _cells() -> dict[str, tuple[str, str, str]]:
+    found = {}
+    for name, rule, attack in printed():
+        if attack in TABLES[name].attacks:
+            for preset in ("program", "text"):
+                found[_told(TABLES[name].run((rule, attack), Setting(preset=preset)))] = (name, rule, attack)
+    return found
+
+
+def _told(run: Run) -> str:
+    return json.dumps({name: value for name, value in run.record().items() if name not in LOOSE})
+
+
+def cell_of(run: Run) -> tuple[str, str, str] | None:
+    """(table, rule, attack) of the paper's cell that this run measures again, whatever its seed, rounds and votes.
+
+    >>> cell_of(TABLES[MAIN].run(("Krum", "Omn"), Setting(), seed=3))
+    ('homogeneous 0.4', 'Krum', 'Omn')
+    >>> cell_of(Run(rule="Krum(f=2)")) is None
+    True
+    """
+    return _cells().get(_told(run))
 
 
 def trained(name: str, setting: Setting, entries: Iterable[Entry]) -> dict[Cell, list[Entry]]:

@@ -122,7 +122,7 @@ class Store:
     def archived(self) -> tuple[dict[str, Entry], list[str]]:
         """The runs of the folder's archive that are done, and complaints."""
         kept = self.path / ARCHIVE
-        entries, complaints = _archive(kept) if kept.is_file() else ([], [])
+        entries, complaints = archive(kept) if kept.is_file() else ([], [])
         return {one.key: one for one in entries if one.state == "done"}, complaints
 
     def place(self, run: Run) -> Path:
@@ -144,22 +144,24 @@ class Store:
         if not self.path.exists():
             raise BadInput(f"{self.path} is not there; name a folder of runs, or an archive of them (.jsonl).")
         if not self.path.is_dir():
-            return _archive(self.path)
+            return archive(self.path)
         if (self.path / "record.json").exists():
             raise BadInput(f"{self.path} is one run and no store; name the folder that it lies in.")
         found = [(str(one), one) for one in sorted(self.path.iterdir()) if one.is_dir() and one.name[0] != "."]
-        entries, complaints = _apart((where, lambda one=one: _entry(one)) for where, one in found)
+        entries, complaints = apart((where, lambda one=one: entry(one)) for where, one in found)
         folders = [one for one in entries if one.key not in self.archived[0]]
         return sorted([*self.archived[0].values(), *folders], key=lambda one: one.key), [*complaints, *self.archived[1]]
 
 
-def _archive(path: Path) -> tuple[list[Entry], list[str]]:
+def archive(path: Path) -> tuple[list[Entry], list[str]]:
+    """The runs of an archive, and a sentence on each line that holds none."""
     lines = enumerate(path.read_bytes().splitlines(), 1)
-    entries, complaints = _apart((f"{path}:{at}", lambda line=line: Entry.read(line)) for at, line in lines)
+    entries, complaints = apart((f"{path}:{at}", lambda line=line: Entry.read(line)) for at, line in lines)
     return list({one.key: one for one in entries}.values()), complaints
 
 
-def _apart(found: Iterable[tuple[str, Any]]) -> tuple[list[Entry], list[str]]:
+def apart(found: Iterable[tuple[str, Any]]) -> tuple[list[Entry], list[str]]:
+    """What could be read, by pairs of where and how; and a sentence on each that could not."""
     entries, complaints = [], []
     for where, one in found:
         try:
@@ -183,7 +185,8 @@ def _state(place: Path) -> str | None:
     return "failed" if (place / "failed").exists() else "begun"
 
 
-def _entry(place: Path) -> Entry:
+def entry(place: Path) -> Entry:
+    """The run of one folder."""
     state = _state(place)
     if state is None:
         raise BadInput(f"{place} has no record.json, so it is no run; move it elsewhere")

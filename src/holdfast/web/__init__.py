@@ -1,0 +1,1 @@
+"""The playground and the live view: one small server on loopback, pages without a build step."""

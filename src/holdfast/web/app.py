@@ -1,0 +1,135 @@
+"""The server's routes: pages, and what the pages ask for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from holdfast import __version__
+from holdfast.errors import BadInput
+from holdfast.guarantees.bounds import everyone
+from holdfast.rules import CATALOGUE
+from holdfast.twophase import AGGREGATORS
+from holdfast.web.guard import Guard
+from holdfast.web.live import Live
+from holdfast.web.presets import listed, preset
+from holdfast.web.rounds import answered, read
+from holdfast.web.snippet import snippet
+from holdfast.web.walk import walked
+
+STATIC = Path(__file__).parent / "static"
+MIXERS = "NNM(f={f}) >> CWTM(f={f})", "NNM(f={f}) >> GeometricMedian()"
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def create(port: int, store: Path | None = None) -> Starlette:
+    """The application: the playground, and the live view of a store if one is named."""
+    live = None if store is None else Live(store)
+    routes = [
+        Route("/", _page("play.html")),
+        Route("/runs", _page("watch.html")),
+        Route("/api/about", _get(lambda _: about(store))),
+        Route("/api/round", _post(lambda given: answered(read(given))), methods=["POST"]),
+        Route("/api/preset", _post(preset), methods=["POST"]),
+        Route("/api/walk", _post(lambda given: walked(read(given), given)), methods=["POST"]),
+        Route("/api/snippet", _post(lambda given: {"python": snippet(read(given))}), methods=["POST"]),
+        Route("/api/runs", _get(lambda query: _told(live).changes(query))),
+        Route("/api/runs/{key}", _get(lambda query: _told(live).detail(query))),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    handlers: Any = {HTTPException: _refused, Exception: _failed}
+    return Starlette(routes=routes, middleware=[Middleware(Guard, port=port)], exception_handlers=handlers)
+
+
+def about(store: Path | None) -> dict[str, Any]:
+    """What the pages need to know before anything is asked."""
+    rules = [repr(rule).replace("f=1", "f={f}") for rule in everyone(40, 1)]
+    named = {text.partition("(")[0] for text in rules}
+    missing = [name for name, rule in CATALOGUE.items() if name not in named and rule.answers]
+    phases = ["Mean2P(f={f})", "Cent2P(f={f})"]
+    return {
+        "version": __version__,
+        "store": None if store is None else store.name or str(store),
+        "rules": list(dict.fromkeys([*rules, *MIXERS, *phases])),
+        "others": missing,
+        "names": [*AGGREGATORS],
+        "presets": listed(),
+    }
+
+
+def _told(live: Live | None) -> Live:
+    if live is None:
+        raise BadInput("no folder of runs is being watched; start the server by holdfast watch FOLDER.")
+    return live
+
+
+def _page(name: str) -> Handler:
+    async def page(_: Request) -> Response:
+        return FileResponse(STATIC / name, media_type="text/html; charset=utf-8")
+
+    return page
+
+
+def _post(work: Callable[[Any], Any]) -> Handler:
+    async def handle(request: Request) -> Response:
+        try:
+            given = json.loads(await request.body())
+        except (ValueError, RecursionError):
+            return _json({"error": "what was sent is no JSON; send an object."}, 400)
+        if not isinstance(given, dict):
+            return _json({"error": f"{type(given).__name__} was sent; send an object."}, 400)
+        return await _done(work, given)
+
+    return handle
+
+
+def _get(work: Callable[[dict[str, str]], Any]) -> Handler:
+    async def handle(request: Request) -> Response:
+        return await _done(work, {**request.query_params, **request.path_params})
+
+    return handle
+
+
+async def _done(work: Callable[[Any], Any], given: Any) -> Response:
+    try:
+        return _json(await run_in_threadpool(work, given))
+    except BadInput as refusal:
+        return _json({"error": str(refusal)}, 400)
+
+
+def _json(told: Any, status: int = 200) -> Response:
+    try:
+        text = json.dumps(told, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        text = json.dumps(_plain(told), allow_nan=False, separators=(",", ":"))
+    return Response(text, status, media_type="application/json")
+
+
+def _plain(told: Any) -> Any:
+    """Numbers that JSON has no word for become null."""
+    if isinstance(told, dict):
+        return {name: _plain(value) for name, value in told.items()}
+    if isinstance(told, list | tuple):
+        return [_plain(value) for value in told]
+    return None if isinstance(told, float) and (told != told or abs(told) == inf) else told
+
+
+async def _refused(_: Request, error: Any) -> Response:
+    said = {404: "there is no such page; / is the playground, /runs the live view."}
+    return _json({"error": said.get(error.status_code, str(error.detail))}, error.status_code)
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    return _json({"error": f"the server failed ({type(error).__name__}); its terminal says more."}, 500)

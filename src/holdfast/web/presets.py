@@ -1,0 +1,133 @@
+"""Rounds to begin with: the paper's dilemma, attacks in the plane, faults, and the worst round of a rule."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from holdfast.attacks import ATTACKS, View
+from holdfast.errors import BadInput
+from holdfast.guarantees.bounds import number, own
+from holdfast.guarantees.certify import Found, Search, search
+from holdfast.guarantees.criteria import CRITERIA, worst
+from holdfast.guarantees.instances import DILEMMA, SIEGE, SNEAK
+from holdfast.spec import unknown
+from holdfast.twophase import TwoPhase
+from holdfast.web.rounds import FAR, WORKERS, Told, chosen
+
+WORKERS_USUAL, LIARS_USUAL = 13, 4
+MEAN, SHAPE = np.array([1.5, 0.7]), np.array([[0.75, 0.2], [0.2, 0.45]])  # of an honest cloud
+SMALL = 11  # workers up to which all honest sets are looked at in a moment
+BUDGET = 600  # rounds that a search tries
+OTHERS = (
+    "LabelFlip",
+    "Silent",
+    "Malformed",
+    "NoAttack",
+    "NaN",
+    "Inf",
+    "CodedPGA",
+    "Spread",
+)  # nothing to see in the plane
+STORIES = {
+    "sneak": "Sneak: liars among the honest (Yi et al. 2024)",
+    "siege": "Siege: liars around the honest, the same points",
+}
+FAULTS = {"far": "One far outlier", "nan": "Senders of NaN", "break": "Break this rule: its worst round"}
+
+
+def listed() -> list[Told]:
+    """The names, with what they show, in the order in which to try them."""
+    shown = {name: attack for name, attack in ATTACKS.items() if name not in OTHERS}
+    first = ("ALIE", "Empire", "Omniscient")
+    ordered = [*first, *(name for name in shown if name not in first)]
+    groups = {
+        "The dilemma": STORIES,
+        "Attacks": {name: f"{name}: {shown[name].formula}" for name in ordered},
+        "Faults": FAULTS,
+    }
+    return [
+        {"group": group, "name": name, "title": title} for group, some in groups.items() for name, title in some.items()
+    ]
+
+
+def preset(given: Any) -> Told:
+    """The points, who lies, and the f that a preset has; `rule`, `n`, `liars`, `seed` as far as it depends on them."""
+    name = given.get("name")
+    known = [one["name"] for one in listed()]
+    if name not in known:
+        raise BadInput(unknown(str(name)[:40], known, "preset"))
+    n, liars = _count(given, "n", WORKERS_USUAL), _count(given, "liars", LIARS_USUAL)
+    if liars >= n:
+        raise BadInput(f"{liars} liars of {n} workers were given; leave one honest.")
+    rng = np.random.default_rng(_count(given, "seed", 0, 0, 2**31))
+    if name in STORIES:
+        return told(DILEMMA, SNEAK if name == "sneak" else SIEGE, 5)
+    if name == "break":
+        return broken(str(given.get("rule", "")), min(n, SMALL), _count(given, "f", 2, 0))
+    X = MEAN + rng.normal(size=(n, 2)) @ SHAPE
+    if name == "far":
+        X[-1] = 10.5, 5.7
+        return told(X, [n - 1], max(1, min(liars, (n - 1) // 2)))
+    if name == "nan":
+        X[n - liars :] = np.nan
+    else:
+        X[n - liars :] = attacked(name, X[: n - liars], X[n - liars :], str(given.get("rule", "")), liars, rng)
+    return told(X, range(n - liars, n), min(liars, (n - 1) // 2))
+
+
+def attacked(name: str, honest: np.ndarray, own_rows: np.ndarray, rule: str, f: int, rng: Any) -> np.ndarray:
+    """What the attack sends; one that asks the server's rule asks the chosen one."""
+    view = View(honest=honest, own=own_rows, f=f, rng=rng, **({"rule": chosen(rule)} if rule else {}))
+    rows = np.asarray(ATTACKS[name]()(view), float)
+    return np.clip(rows, -FAR, FAR)
+
+
+def told(X: np.ndarray, liars: Any, f: int) -> Told:
+    """As a round is asked for."""
+    points = [x.round(4).tolist() if np.isfinite(x).all() else None for x in X]
+    return {"points": points, "liars": [int(i) for i in liars], "f": f, "said": ""}
+
+
+def broken(text: str, n: int, f: int) -> Told:
+    """The worst round that the search of the guarantees finds for a rule, and the honest set for which it is worst."""
+    rule = chosen(text)
+    if isinstance(rule, TwoPhase):
+        raise BadInput(f"{text} ends in a vote, which no constant describes; break its Inner, {rule.inner!r}.")
+    f = f if own(rule) is None else own(rule) or 0
+    if f == 0 or n <= 2 * f or n < rule.least():
+        n, f = max(n, rule.least(), 2 * f + 1), max(1, f)
+    found = searched(text if own(rule) is None else repr(rule), n, f)
+    answer = np.asarray(rule(found.X))
+    bad = worst("kappa", answer, found.X, f)
+    middle, size = found.X.mean(axis=0), float(np.abs(found.X).max()) or 1.0
+    X = (found.X - middle) * (2.0 / size) if size > 1000 else found.X
+    ratio = f"{CRITERIA['kappa']} = {number(bad.value)}"
+    said = f"{text}, n = {n}, f = {f}: of {found.tried:,} rounds the worst has {ratio}"
+    return {
+        "points": X.tolist(),
+        "liars": [i for i in range(n) if i not in bad.honest],
+        "f": f,
+        "said": f"{said}: squared distance to the honest mean, in honest variances.",
+    }
+
+
+@lru_cache(maxsize=64)
+def searched(rule: str, n: int, f: int) -> Found:
+    """The worst of the structured rounds, and of a short search from them where cma is installed."""
+    asked = Search(rule, n, f, 2, "kappa", BUDGET)
+    tries = search(asked)
+    best = next(tries)
+    with suppress(BadInput):  # without cma there are the structured rounds alone
+        for better in tries:
+            best = better
+    return best
+
+
+def _count(given: Any, name: str, usual: int, least: int = 1, most: int = WORKERS) -> int:
+    if type(value := given.get(name, usual)) is not int or not least <= value <= most:
+        raise BadInput(f"{name} was given to a preset; it is a whole number, {least} to {most}.")
+    return int(value)

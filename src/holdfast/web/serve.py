@@ -1,0 +1,59 @@
+"""A port on loopback, the server on it, and a browser that looks at it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from holdfast.errors import BadInput
+from holdfast.web.app import create
+
+HOST = "127.0.0.1"
+
+
+def bound(port: int) -> socket.socket:
+    """A socket on loopback; port 0 is any that is free."""
+    if not 0 <= port <= 65535:
+        raise BadInput(f"port {port} was given; it is 0 (any that is free) to 65535.")
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((HOST, port))
+    except OSError as error:
+        found.close()
+        raise BadInput(
+            f"port {port} cannot be had ({error.strerror}); name another, or 0 for any that is free."
+        ) from None
+    return found
+
+
+def serve(
+    page: str,
+    port: int = 0,
+    store: Path | None = None,
+    browser: bool = True,
+    on_start: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until somebody interrupts; `on_start` hears the address of the page."""
+    held = bound(port)
+    port = held.getsockname()[1]
+    config = uvicorn.Config(
+        create(port, store), log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False
+    )
+    server = uvicorn.Server(config)
+    address = f"http://{HOST}:{port}{page}"
+    if on_start:
+        on_start(address)
+    if browser:
+        threading.Timer(0.3, webbrowser.open, [address]).start()
+    try:
+        server.run(sockets=[held])
+    except KeyboardInterrupt:  # uvicorn raises it again once it has let go
+        pass
+    finally:
+        held.close()

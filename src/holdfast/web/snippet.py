@@ -1,0 +1,46 @@
+"""The Python that repeats a round of the playground."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from holdfast.twophase import TwoPhase
+from holdfast.web.rounds import Round, chosen
+
+VOTE = """both = rule.propose(X, rng=np.random.default_rng(0))
+sides = {"inner": both.inner, "outer": both.outer}
+losses = np.stack([0.5 * np.square(X - side.value).sum(axis=1) for side in sides.values()], axis=1)
+reports = [(i, losses[i] if i not in liars else losses[i][::-1]) for i in both.voters]  # liars exchange theirs
+winner = rule.elect(both, reports)
+answers[rule] = sides[winner.name].value
+"""
+
+
+def snippet(asked: Round) -> str:
+    """A program that prints every rule's answer and its distance to the honest mean."""
+    rules = [chosen(text) for text in asked.rules]
+    plain = [rule for rule in rules if not isinstance(rule, TwoPhase)]
+    phases = [rule for rule in rules if isinstance(rule, TwoPhase)]
+    rows = ",\n    ".join("[np.nan, np.nan]" if np.isnan(x[0]) else f"[{x[0]!r}, {x[1]!r}]" for x in asked.X.tolist())
+    parts = [
+        "import numpy as np\n\nfrom holdfast import parse",
+        "from holdfast.twophase import AGGREGATORS" if phases else "",
+        f"\nX = np.array([\n    {rows},\n])\nliars = {list(asked.liars)!r}",
+        "honest = [i for i in range(len(X)) if i not in liars and np.isfinite(X[i]).all()]",
+        "mean = X[honest].mean(axis=0)\nanswers = {}",
+    ]
+    for kind, some in ((False, plain), (True, phases)):
+        if some:
+            texts = ",\n    ".join(repr(repr(rule)) for rule in some)
+            parts.append(f"\nfor text in [\n    {texts},\n]:")
+            body = "rule = parse(text, AGGREGATORS)\n" + VOTE if kind else "rule = parse(text)\n" + _ask(some)
+            parts.append("\n".join(f"    {line}" for line in body.rstrip().splitlines()))
+    parts.append("\nfor rule, answer in answers.items():\n    print(rule, answer, np.linalg.norm(answer - mean))")
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _ask(rules: Sequence[object]) -> str:
+    draws = any(getattr(rule, "random", False) for rule in rules)
+    return "answers[rule] = rule(X" + (", rng=np.random.default_rng(0)" if draws else "") + ")"

@@ -1,0 +1,388 @@
+// The playground: state, controls, and the question to the server after every change.
+
+import { get, post } from "./api.js";
+import { LETTERS, colour, element, html, shape } from "./marks.js";
+import { Plane } from "./plane.js";
+import { saveSvg } from "./save.js";
+import { MOST, decode, encode, fitted, withF } from "./state.js";
+
+const USUAL = ["Average()", "MeanwO(f=5)", "CenterwO(f=5)", "OuterMean(f=5)", "Mean2P(f=5)", "CWTM(f=5)", "GeometricMedian()"];
+const PAUSE = 110; // milliseconds between steps of a walk
+const by = (id) => document.getElementById(id);
+const number = (x, digits = 3) => (x === null || x === undefined ? "–" : Math.abs(x) >= 1e4 || (x && Math.abs(x) < 1e-3) ? x.toExponential(1) : x.toPrecision(digits));
+
+let state = { points: [[0, 0]], liars: [], f: 5, rules: USUAL, chosen: 4, view: { x: 0, y: 0, half: 2 }, show: ["ball", "region", "votes"] };
+let told = null;
+let story = "";
+let seed = 0;
+let walking = false;
+
+// Asking: one question at a time; the newest state is asked as soon as the last answer is drawn.
+let asking = false;
+let waiting = null;
+
+function ask(since = performance.now()) {
+  waiting = since;
+  if (!asking) void asked();
+}
+
+async function asked() {
+  asking = true;
+  while (waiting !== null) {
+    const since = waiting;
+    waiting = null;
+    const { points, liars, f, rules } = state;
+    try {
+      told = await post("/api/round", { points, liars, f, rules });
+      refuse("");
+    } catch (error) {
+      refuse(error.message);
+      break;
+    }
+    if (told.answers.length !== state.rules.length) continue; // a rule came or went meanwhile
+    draw();
+    drawn(since);
+  }
+  asking = false;
+}
+
+// From the event to the picture, for whoever measures: the browser's own timeline has it.
+function drawn(since) {
+  requestAnimationFrame(() => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = () => {
+      performance.measure("drag to drawn", { start: since, end: performance.now() });
+      if (performance.getEntriesByName("drag to drawn").length > 2000) performance.clearMeasures("drag to drawn");
+      channel.port1.close();
+    };
+    channel.port2.postMessage(0);
+  });
+}
+
+function refuse(text) {
+  by("toast").textContent = text;
+  by("toast").className = text ? "error" : "";
+}
+
+// Telling.
+const plane = new Plane(by("plane"), {
+  resized: () => plane.draw(state, told),
+  select: (i) => select(i),
+  move: (i, at, since) => place(i, at, since),
+  moved: () => keep(),
+  look: (view) => look(view),
+  key: (event, i) => key(event, i),
+});
+
+function draw() {
+  plane.draw(state, told);
+  if (!told) return;
+  rules();
+  worker();
+  by("said").textContent = sentence();
+  by("vote").textContent = election();
+}
+
+function sentence() {
+  const one = told.answers[state.chosen];
+  if (!one) return story || "Add a rule.";
+  if (one.error) return one.error;
+  const sure = one.certificate;
+  const parts = [`${story ? `${story} ` : ""}${one.rule} is ${number(one.away)} from the honest mean`];
+  parts.push(one.measure === "share" ? "it uses parts of all workers" : `it keeps ${one.kept.length} of ${state.points.length}, leaves out ${one.left.length}`);
+  if (Object.keys(one.dropped).length) parts.push(`drops ${Object.keys(one.dropped).join(", ")} (${Object.values(one.dropped)[0]})`);
+  const promise = one.promise?.kappa ? ` Proved for all rounds: κ ${one.promise.kappa}, λ ${one.promise.lambda}.` : "";
+  const here = sure?.region ? ` Certified for this one: whoever the ${sure.n - sure.f} honest are, their mean is within √κ(X) = ${number(Math.sqrt(sure.kappa))} of their deviations, here ${number(sure.region)}.` : "";
+  const more = state.liars.length > state.f ? ` More lie (${state.liars.length}) than f = ${state.f}: nothing is promised.` : "";
+  return `${parts.join("; ")}.${promise}${more || here}${one.note ? ` ${one.note}.` : ""}`;
+}
+
+function election() {
+  const one = told.answers[state.chosen];
+  if (!one?.gains) return "";
+  const honest = Object.entries(one.gains).filter(([i]) => !state.liars.includes(+i));
+  const outer = honest.filter(([, gain]) => gain > 0).length;
+  const won = one.winner === "outer" ? "Outer" : "Inner";
+  const why = one.said ? ` (${one.said})` : "";
+  return `The vote: each worker prefers the candidate nearer to its own vector. Of the honest, ${honest.length - outer} are for Inner and ${outer} for Outer; liars say the opposite of what they find. ${won} wins${why}, by a lead of Outer of ${number(one.lead)} (${one.election}).`;
+}
+
+function rules() {
+  const best = Math.min(...told.answers.filter((one) => !one.error).map((one) => one.away));
+  by("rules").replaceChildren(
+    ...told.answers.map((one, i) => {
+      const mark = element("svg", { viewBox: "-10 -10 30 20", role: "img", "aria-label": `mark ${LETTERS[i]}` }, element("path", { class: colour(i), d: shape(i) }), element("text", { x: 10, y: 5, class: "letter" }, LETTERS[i]));
+      const choose = html("button", { type: "button", class: "name", "aria-pressed": String(i === state.chosen), title: one.rule, on: { click: () => change({ chosen: i }) } }, one.rule);
+      const remove = html("button", { type: "button", class: "drop", "aria-label": `Remove ${one.rule}`, on: { click: () => without(i) } }, "×");
+      const cells = one.error
+        ? [html("td", { class: "error", colspan: 3 }, one.error.split(". ")[0].slice(0, 160))]
+        : [
+            html("td", { class: `number${one.away <= best + 1e-12 ? " best" : ""}` }, number(one.away)),
+            html("td", { class: "number" }, `${Math.round(100 * one.lied)} %`),
+            html("td", { class: "number" }, number(one.certificate?.kappa)),
+          ];
+      return html("tr", { "data-on": String(i === state.chosen) }, html("td", {}, mark), html("td", {}, choose), ...cells, html("td", {}, remove));
+    }),
+  );
+}
+
+function worker() {
+  const i = plane.selected;
+  const [list, point] = [by("worker"), state.points[i]];
+  if (list.options.length !== state.points.length) list.replaceChildren(...state.points.map((_, k) => html("option", { value: k }, k)));
+  list.value = i;
+  for (const [id, at] of [["x", 0], ["y", 1]]) {
+    if (document.activeElement !== by(id)) by(id).value = point ? point[at] : "";
+    by(id).disabled = !point;
+  }
+  by("lies").checked = state.liars.includes(i);
+  by("nan").checked = !point;
+  by("remove").disabled = state.points.length < 2;
+  if (document.activeElement !== by("f")) by("f").value = state.f;
+}
+
+// Changing.
+let later = 0;
+function keep(push = false) {
+  clearTimeout(later);
+  const write = () => history[push ? "pushState" : "replaceState"](null, "", `#${encode(state)}`);
+  if (push) write();
+  else later = setTimeout(write, 120);
+}
+
+function change(words, since) {
+  state = { ...state, ...words };
+  plane.draw(state, told?.answers.length === state.rules.length && !words.points ? told : null);
+  if (told && !words.rules) plane.points(told.answers[state.chosen]);
+  ask(since);
+  keep();
+}
+
+function place(i, at, since) {
+  const clamp = (x) => Math.max(-1e6, Math.min(1e6, x));
+  change({ points: state.points.map((p, k) => (k === i ? at && at.map(clamp) : p)) }, since);
+}
+
+function select(i) {
+  plane.selected = i;
+  plane.points(told?.answers[state.chosen]);
+  worker();
+}
+
+function look(view) {
+  const half = Math.max(1e-6, Math.min(1.5e6, view.half));
+  state = { ...state, view: { ...view, half } };
+  plane.draw(state, told);
+  keep();
+}
+
+function turn(i) {
+  const liars = state.liars.includes(i) ? state.liars.filter((k) => k !== i) : [...state.liars, i].sort((a, b) => a - b);
+  change({ liars });
+}
+
+function silence(i) {
+  place(i, state.points[i] ? null : [state.view.x, state.view.y]);
+}
+
+function remove(i) {
+  if (state.points.length < 2) return;
+  plane.selected = Math.max(0, i - 1);
+  const liars = state.liars.filter((k) => k !== i).map((k) => (k > i ? k - 1 : k));
+  change({ points: state.points.filter((_, k) => k !== i), liars });
+}
+
+function add(lies) {
+  if (state.points.length >= MOST) return refuse(`${MOST} workers are the most here; remove one first.`);
+  const [angle, far] = [state.points.length * 2.4, state.view.half * 0.4]; // around the middle, never twice at one place
+  const point = [state.view.x + far * Math.cos(angle), state.view.y + far * Math.sin(angle)].map((x) => +x.toFixed(3));
+  const i = state.points.length;
+  plane.selected = i;
+  change({ points: [...state.points, point], liars: lies ? [...state.liars, i] : state.liars });
+}
+
+function without(i) {
+  const rules = state.rules.filter((_, k) => k !== i);
+  if (told) told = { ...told, answers: told.answers.filter((_, k) => k !== i) };
+  change({ rules, chosen: Math.max(0, Math.min(state.chosen - (i < state.chosen), rules.length - 1)) });
+  draw();
+}
+
+function key(event, i) {
+  const far = (state.view.half / 20) * (event.shiftKey ? 5 : event.altKey ? 0.1 : 1);
+  const step = +far.toPrecision(1);
+  const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+  const actions = {
+    PageDown: () => plane.focus((i + 1) % state.points.length),
+    PageUp: () => plane.focus((i + state.points.length - 1) % state.points.length),
+    Home: () => plane.focus(0),
+    End: () => plane.focus(state.points.length - 1),
+    Enter: () => turn(i),
+    " ": () => turn(i),
+    n: () => silence(i),
+    Delete: () => (remove(i), plane.focus(plane.selected)),
+    "+": () => look({ ...state.view, half: state.view.half / 1.25 }),
+    "-": () => look({ ...state.view, half: state.view.half * 1.25 }),
+    0: () => look(fitted(state.points)),
+  };
+  const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  if (event.ctrlKey || event.metaKey) return;
+  if (moves[name] && state.points[i]) place(i, state.points[i].map((x, k) => +(x + step * moves[name][k]).toFixed(9)), event.timeStamp);
+  else if (actions[name]) actions[name]();
+  else return;
+  event.preventDefault();
+}
+
+// Presets and the walk.
+async function begin(name) {
+  stop();
+  const rule = state.rules[state.chosen] ?? "MeanwO(f=4)";
+  const own = name === "break" ? { n: Math.min(state.points.length, 11), f: Math.max(1, state.f) } : { seed };
+  by("preset").disabled = true;
+  try {
+    const found = await post("/api/preset", { name, rule, ...own });
+    story = found.said;
+    plane.selected = 0;
+    told = null;
+    const rules = state.rules.map((text) => withF(text, found.f));
+    state = { ...state, points: found.points, liars: found.liars, f: found.f, rules, view: fitted(found.points) };
+    plane.draw(state, null);
+    keep(true);
+    ask();
+  } catch (error) {
+    refuse(error.message);
+  } finally {
+    by("preset").disabled = false;
+  }
+}
+
+function stop() {
+  walking = false;
+  by("walk").setAttribute("aria-pressed", "false");
+}
+
+async function walk() {
+  if (walking) return stop();
+  walking = true;
+  by("walk").setAttribute("aria-pressed", "true");
+  let [step, reach] = [0, 0.25];
+  while (walking) {
+    const { points, liars, f, rules, chosen } = state;
+    try {
+      const found = await post("/api/walk", { points, liars, f, rules: [rules[chosen]].filter(Boolean), frame: plane.frame(), step, reach });
+      if (!walking) break;
+      if (state.points !== points || state.liars !== liars) continue; // somebody moved a point meanwhile: walk on from there
+      [step, reach] = [step + 1, found.reach];
+      change({ points: found.points });
+      if (found.over) {
+        story = `The liars stopped after ${step} steps: the answer is ${number(found.harm)} from the honest mean, and no step takes it farther within the frame.`;
+        draw();
+        break;
+      }
+    } catch (error) {
+      refuse(error.message);
+      break;
+    }
+    await new Promise((done) => setTimeout(done, PAUSE));
+  }
+  stop();
+}
+
+// Everything that can be pressed.
+function ready(about) {
+  for (const group of new Set(about.presets.map((one) => one.group))) {
+    const some = about.presets.filter((one) => one.group === group).map((one) => html("option", { value: one.name }, one.title));
+    by("preset").append(html("optgroup", { label: group }, ...some));
+  }
+  by("known").append(...about.rules.map((text) => html("option", { value: text.replaceAll("{f}", state.f) })));
+  by("to-runs").hidden = !about.store;
+  const press = (id, what) => by(id).addEventListener("click", what);
+  by("preset").addEventListener("change", () => void begin(by("preset").value));
+  press("deal", () => ((seed += 1), void begin(by("preset").value)));
+  press("walk", () => void walk());
+  press("closer", () => look({ ...state.view, half: state.view.half / 1.25 }));
+  press("wider", () => look({ ...state.view, half: state.view.half * 1.25 }));
+  press("fit", () => look(fitted(state.points)));
+  press("add-honest", () => add(false));
+  press("add-liar", () => add(true));
+  press("remove", () => remove(plane.selected));
+  by("worker").addEventListener("change", () => select(+by("worker").value));
+  by("lies").addEventListener("change", () => turn(plane.selected));
+  by("nan").addEventListener("change", () => silence(plane.selected));
+  for (const [id, at] of [["x", 0], ["y", 1]]) {
+    by(id).addEventListener("input", () => {
+      const value = by(id).valueAsNumber;
+      if (Number.isFinite(value)) place(plane.selected, state.points[plane.selected].map((x, k) => (k === at ? value : x)));
+    });
+  }
+  by("f").addEventListener("input", () => {
+    const f = by("f").valueAsNumber;
+    if (Number.isInteger(f) && f >= 0 && f <= 19) change({ f, rules: state.rules.map((text) => withF(text, f)) });
+  });
+  for (const name of ["ball", "region", "votes"]) {
+    by(`show-${name}`).addEventListener("change", (event) => {
+      state = { ...state, show: event.target.checked ? [...state.show, name] : state.show.filter((one) => one !== name) };
+      draw();
+      keep();
+    });
+  }
+  by("more").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const text = by("text").value.trim();
+    if (!text) return;
+    if (state.rules.length >= 12) return refuse("12 rules are the most here; remove one first.");
+    by("text").value = "";
+    change({ rules: [...state.rules, text], chosen: state.rules.length });
+  });
+  press("link", () => void copied(location.href, "The link is copied; it opens this picture wherever holdfast play runs at the same port."));
+  press("svg", () => void saveSvg(by("plane")));
+  press("python", () => void program());
+  press("copy", () => void copied(by("program").textContent, "The program is copied."));
+  press("close", () => by("code").close());
+  window.addEventListener("hashchange", () => restore());
+}
+
+async function program() {
+  try {
+    const { points, liars, f, rules } = state;
+    by("program").textContent = (await post("/api/snippet", { points, liars, f, rules })).python;
+    by("code").showModal();
+  } catch (error) {
+    refuse(error.message);
+  }
+}
+
+async function copied(text, said) {
+  history.replaceState(null, "", `#${encode(state)}`);
+  try {
+    await navigator.clipboard.writeText(text);
+    refuse("");
+    by("toast").textContent = said;
+  } catch {
+    refuse("The browser does not let this page copy; take it from the address bar.");
+  }
+}
+
+function restore() {
+  const found = decode(location.hash.slice(1));
+  if (!found) return false;
+  stop();
+  story = "";
+  told = null;
+  state = { ...found, view: found.view ?? fitted(found.points) };
+  for (const name of ["ball", "region", "votes"]) by(`show-${name}`).checked = state.show.includes(name);
+  plane.draw(state, null);
+  ask();
+  return true;
+}
+
+try {
+  ready(await get("/api/about"));
+  const held = location.hash.length > 1;
+  if (!restore()) {
+    await begin("sneak");
+    if (held) refuse("The address holds no picture, so this is the first one.");
+  }
+} catch (error) {
+  refuse(`The server cannot be reached (${error.message}).`);
+}

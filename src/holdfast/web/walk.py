@@ -1,0 +1,101 @@
+"""The liars' walk: step by step to where they hurt a rule most, within a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from holdfast.attacks import View
+from holdfast.errors import BadInput
+from holdfast.twophase import TwoPhase
+from holdfast.web.rounds import FAR, Round, Told, answered, chosen
+
+Array = np.ndarray
+TRIES = 36  # places that are looked at in a step
+LONGEST, SHORTEST = 0.5, 0.002  # of the frame: how far a step looks
+
+
+def walked(asked: Round, given: Any) -> Told:
+    """One step: the new points, the harm before and after, and how far the next step should look.
+
+    Moves are drawn by the number of the step: all liars together, one of them, all to one place, each for itself. The
+    best of them is taken if it hurts more; a look that finds nothing is shortened, one that does is lengthened.
+    """
+    frame, step, reach = _frame(given), _whole(given, "step"), _share(given)
+    rule = chosen(asked.rules[0]) if asked.rules else None
+    if rule is None or not asked.liars:
+        raise BadInput("a walk was asked for without a rule or without a liar; choose a rule and make somebody lie.")
+    harm, rng = harmed(asked, rule), np.random.default_rng(step)
+    liars = list(asked.liars)
+    start = np.where(np.isfinite(asked.X[liars]), asked.X[liars], asked.mean)
+    before = harm(start)
+    looked = [np.clip(rows, frame[0], frame[1]) for rows in _moves(start, reach * (frame[1] - frame[0]).max(), rng)]
+    found = [harm(rows) for rows in looked]
+    top = int(np.argmax(found))
+    better = found[top] > before * (1 + 1e-9) + 1e-12
+    X = asked.X.copy()
+    X[liars] = looked[top] if better else start
+    points = [None if not np.isfinite(x).all() else x.tolist() for x in X]
+    reach = min(LONGEST, reach * 1.3) if better else reach * 0.6
+    return {"points": points, "harm": max(found[top], before), "reach": reach, "over": reach < SHORTEST}
+
+
+def harmed(asked: Round, rule: Any) -> Callable[[Array], float]:
+    """The liars' rows -> how far they move the answer from the honest mean; an answer that is refused does no harm."""
+    finite = np.flatnonzero([np.isfinite(x).all() or i in asked.liars for i, x in enumerate(asked.X)])
+    liars = np.isin(finite, asked.liars)
+    X, mean = asked.X[finite], asked.mean
+    view = View(honest=X[~liars], own=X[liars], rule=rule, f=asked.f)
+    whole = Round(asked.X.copy(), asked.liars, asked.f, asked.rules[:1])
+
+    def harm(rows: Array) -> float:
+        if isinstance(rule, TwoPhase):  # the winner's answer counts
+            whole.X[list(asked.liars)] = rows
+            return float(answered(whole)["answers"][0].get("away", 0.0))
+        X[liars] = rows
+        try:
+            return float(np.linalg.norm(view.answers(X)[0] - mean))
+        except BadInput:
+            return 0.0
+
+    return harm
+
+
+def _moves(start: Array, far: float, rng: np.random.Generator) -> Iterator[Array]:
+    for at in range(TRIES):
+        kind, turn = at % 4, rng.normal(size=2)
+        length = far * rng.random()
+        if kind == 0:
+            yield start + length * turn
+        elif kind == 1:
+            moved = start.copy()
+            moved[rng.integers(len(start))] += length * turn
+            yield moved
+        elif kind == 2:
+            yield start + min(1.0, 4 * rng.random()) * (start[rng.integers(len(start))] + 0.1 * length * turn - start)
+        else:
+            yield start + length * rng.normal(size=start.shape)
+
+
+def _frame(given: Any) -> Array:
+    """Two corners, low and high, between which liars stay."""
+    frame = given.get("frame")
+    pairs = isinstance(frame, list) and len(frame) == 2 and all(isinstance(c, list) and len(c) == 2 for c in frame)
+    plain = pairs and all(type(x) in (int, float) and abs(x) <= FAR for corner in frame for x in corner)
+    if not plain or not (np.array(frame[0]) < np.array(frame[1])).all():
+        raise BadInput("the frame of a walk is two corners [[left, low], [right, high]] within 1e6.")
+    return np.array(frame, float)
+
+
+def _whole(given: Any, name: str) -> int:
+    if type(value := given.get(name, 0)) is not int or not 0 <= value <= 1_000_000:
+        raise BadInput(f"the {name} of a walk is a whole number, 0 to 1,000,000.")
+    return int(value)
+
+
+def _share(given: Any) -> float:
+    if type(reach := given.get("reach", 0.25)) not in (int, float) or not 0 < reach <= 1:
+        raise BadInput("the reach of a walk is a number above 0, at most 1.")
+    return float(reach)
