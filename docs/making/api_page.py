@@ -100,8 +100,7 @@ def signature(word: str, thing: Any) -> str:
         return told
     found = inspect.signature(thing)
     lines = [f"    {text}," for text in _parameters(found)]
-    back = "" if found.return_annotation is found.empty else f" -> {_plain(found.return_annotation)}"
-    return "\n".join([f"{word}(", *lines, f"){back}"])
+    return "\n".join([f"{word}(", *lines, f"){_back(thing, found)}"])
 
 
 def _words(thing: Any) -> str:
@@ -109,8 +108,12 @@ def _words(thing: Any) -> str:
         found = inspect.signature(thing)
     except (TypeError, ValueError):
         return ""
-    back = "" if found.return_annotation is found.empty or inspect.isclass(thing) else _plain(found.return_annotation)
-    return f"({', '.join(text for text in _parameters(found))}){f' -> {back}' if back else ''}"
+    return f"({', '.join(_parameters(found))}){_back(thing, found)}"
+
+
+def _back(thing: Any, found: inspect.Signature) -> str:
+    nothing = inspect.isclass(thing) or found.return_annotation is found.empty
+    return "" if nothing else f" -> {_plain(found.return_annotation)}"
 
 
 def _parameters(found: inspect.Signature) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import formulas
 import numpy as np
+from rules_page import BELOW
 
 from holdfast.attacks import ATTACKS, VOTERS, seven
 from holdfast.cli.rules import signature
@@ -21,7 +22,7 @@ def pages() -> dict[str, str | bytes]:
     """attacks.md and a picture an attack."""
     made: dict[str, str | bytes] = {}
     short = {type(attack).__name__: name for name, attack in seven().items()}
-    heads = " | ".join(f"`{rule!r}`" for rule in RULES)
+    heads = " | ".join(f"`{type(rule).__name__}`" for rule in RULES)
     table = [f"| attack | kind | {heads} |", f"| --- | --- |{' ---: |' * len(RULES)}"]
     sections = []
     for name, attack in ATTACKS.items():
@@ -48,20 +49,22 @@ def _moved(attack: Any) -> list[str]:
     for rule in RULES:
         rows = portraits.sent(attack, rule)
         answer = rule([*portraits.HONEST, *rows], like=portraits.HONEST[0])
-        out.append(f"{float(np.linalg.norm(answer - mean) / spread):.2g}")
+        off = float(np.linalg.norm(answer - mean) / spread)
+        out.append(f"{off:.2g}" if off > 1e-9 else "0")  # what is left is rounding
     return out
 
 
 def _section(name: str, attack: Any, short: str | None) -> str:
-    text, formula, examples = formulas.split(attack.__doc__ or "")
-    seen = f"![{name}: where the liars' rows go](pictures/attack-{name}.svg){{ .portrait }}"
+    first, rest = formulas.split(attack.__doc__ or "")
     paper = f" One of the paper's seven, {short}." if short else ""
-    source = attack.source or "a fault, not a paper"
-    facts = f"**Sends** {attack.formula}. **Kind.** {_kind(attack)}. **Source.** {source}.{paper}"
-    parts = [f"## {name}", f"`{signature(attack)}`", seen, formula, text, facts, examples]
-    return "\n\n".join(part for part in parts if part)
+    facts = [
+        f"**Sends** {attack.formula}.",
+        f"**Kind.** {_kind(attack)}.",
+        f"**Source.** {attack.source or 'a fault, not a paper'}.{paper}",
+    ]
+    seen = f"![{name}: where the liars' rows go](pictures/attack-{name}.svg){{ .portrait }}"
+    return "\n\n".join([f"## {name}", f"`{signature(attack)}`", seen, first, *facts, BELOW, rest])
 
 
 def _vote(name: str, voter: Any) -> str:
-    text, _, examples = formulas.split(voter.__doc__ or "")
-    return "\n\n".join(part for part in (f"### {name}", f"`{signature(voter)}`", text, examples) if part)
+    return "\n\n".join([f"### {name}", f"`{signature(voter)}`", formulas.markdown(voter.__doc__ or "")])

@@ -41,13 +41,10 @@ def markdown(doc: str) -> str:
     return re.sub(r":math:`(.*?)`", r"\\(\1\\)", "\n\n".join(parts), flags=re.S)
 
 
-def split(doc: str) -> tuple[str, str, str]:
-    """A docstring's text without its examples, its formulas, and its examples."""
-    text = markdown(doc)
-    examples = "\n\n".join(re.findall(r"```pycon\n.*?```", text, re.S))
-    formulas = "\n\n".join(re.findall(r"\\\[.*?\\\]", text, re.S))
-    rest = re.sub(r"```pycon\n.*?```|\\\[.*?\\\]", "", text, flags=re.S)
-    return re.sub(r"\n{3,}", "\n\n", rest).strip(), formulas, examples
+def split(doc: str) -> tuple[str, str]:
+    """A docstring's first paragraph, and all the rest of it."""
+    first, _, rest = markdown(doc).partition("\n\n")
+    return first, rest
 
 
 def _part(part: str) -> str:

@@ -24,6 +24,7 @@ VOTE = {
     "fails": "if [the vote is lost](twophase.md#when-a-vote-is-lost): too few images a voter, or too many liars",
     "source": "Yi et al. 2024, Algorithm 3",
 }
+BELOW = '<div class="below"></div>'  # what follows stands below the picture
 INTRODUCTION = (Path(__file__).parent / "rules.md").read_text(encoding="utf-8")
 
 
@@ -50,16 +51,16 @@ def _value(rule: Any) -> Any:
 
 
 def _section(name: str, rule: Any, value: Any, told: dict[str, str]) -> str:
-    text, formula, examples = formulas.split(rule.__doc__ or "")
-    seen = f"![{_seen(name, value)}](pictures/{name}.svg){{ .portrait }}"
+    """Beside the picture what one wants to know first; below it formula, explanation and example."""
+    first, rest = formulas.split(rule.__doc__ or "")
     facts = [
         f"**Promise.** {told['promise']}." + _constants(rule),
         f"**Cost.** {told['time']}.",
         f"**Fails** {told['fails']}.",
         f"**Source.** {told['source']}.",
     ]
-    parts = [f"## {name}", f"`{signature(rule)}`", seen, formula, text, *facts, examples]
-    return "\n\n".join(part for part in parts if part)
+    seen = f"![{_seen(name, value)}](pictures/{name}.svg){{ .portrait }}"
+    return "\n\n".join([f"## {name}", f"`{signature(rule)}`", seen, first, *facts, BELOW, rest])
 
 
 def _seen(name: str, value: Any) -> str:

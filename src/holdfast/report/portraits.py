@@ -29,9 +29,10 @@ HONEST = np.array(
         *([0.90, 0.15], [1.60, 1.15], [1.75, 0.70], [1.15, 1.65], [1.50, 0.25], [2.05, 1.35]),
     ]
 )
-LIARS = np.array([[-0.95, -0.55], [-0.65, -0.90], [-1.15, -0.95]])
+LIARS = np.array([[-0.80, -0.45], [-0.55, -0.80], [0.25, 0.40]])  # two far off, one at the edge
 OWN = np.array([[0.60, 0.70], [1.30, 1.35], [1.70, 0.95]])  # what the liars would send if they were honest
 POINTS = np.vstack([HONEST, LIARS])
+START = np.array([0.60, 1.30])  # the last aggregate, for rules that start there
 SKY, NAVY, GREEN, RED, BLUE, PURPLE, GREY = "#56b4e9", "#0b3c5d", "#009e73", "#d55e00", "#0072b2", "#cc79a7", "#6b6b6b"
 
 
@@ -45,8 +46,12 @@ def distance(value: Any) -> float:
     """How far the answer to the round is from the honest mean, in honest standard deviations."""
     mean = HONEST.mean(axis=0)
     spread = np.sqrt(np.square(HONEST - mean).sum(axis=1).mean())
-    answer = value(POINTS, **needs(value, rng=np.random.default_rng(0)))
+    answer = value(POINTS, **_call(value))
     return float(np.linalg.norm(answer - mean) / spread)
+
+
+def _call(value: Any) -> dict[str, Any]:
+    return needs(value, rng=np.random.default_rng(0), start=START)
 
 
 def rule(value: Any) -> bytes:
@@ -61,12 +66,13 @@ def rule(value: Any) -> bytes:
     elif isinstance(value, Mixing):
         _mixed(axes, value)
     else:
-        seen = value.decide(POINTS, **needs(value, rng=np.random.default_rng(0)))
+        seen = value.decide(POINTS, **_call(value))
         _ball(axes, seen.ball, BLUE)
         _workers(axes, POINTS[: len(HONEST)], LIARS, seen.weights / max(seen.weights.max(), 1e-12))
         _answer(axes, np.asarray(seen.value), BLUE, "D", repr(value))
-    if any("origin" in stage.anchors or "start" in stage.anchors for stage in getattr(value, "stages", tuple)()):
-        axes.scatter(0, 0, s=60, marker="+", color=GREY, label="origin", zorder=1)
+    for name, place in (("origin", np.zeros(2)), ("start", START)):
+        if name in getattr(value, "anchors", ()):
+            axes.scatter(place[0], place[1], s=60, marker="+", color=GREY, label=name, zorder=1)
     return _svg(figure, axes)
 
 
@@ -101,8 +107,7 @@ def _mixed(axes: Axes, stage: Mixing) -> None:
     if len(moved) == len(POINTS):
         for start, end in zip(POINTS, moved, strict=True):
             axes.plot(*np.transpose([start, end]), color=PURPLE, linewidth=0.5, alpha=0.6, zorder=1)
-    answer = chain(POINTS, **needs(chain, rng=np.random.default_rng(0)))
-    _answer(axes, answer, BLUE, "D", repr(chain))
+    _answer(axes, chain(POINTS, **_call(chain)), BLUE, "D", repr(chain))
 
 
 def _points(stage: Mixing) -> np.ndarray:
@@ -121,7 +126,7 @@ def _workers(axes: Axes, honest: np.ndarray, liars: np.ndarray, part: np.ndarray
         black = [to_rgba("black", float(p)) for p in part[len(honest) :]]
         axes.scatter(liars[:, 0], liars[:, 1], s=40, color=black, marker="s", edgecolor="black", label="liar", zorder=2)
     mean = honest.mean(axis=0)
-    axes.scatter(mean[0], mean[1], s=150, color=GREEN, marker="*", edgecolor="white", label="honest mean", zorder=4)
+    axes.scatter(mean[0], mean[1], s=120, color=GREEN, marker="*", edgecolor="white", label="honest mean", zorder=4)
 
 
 def _ball(axes: Axes, ball: tuple[int, float] | None, colour: str) -> None:
@@ -130,7 +135,9 @@ def _ball(axes: Axes, ball: tuple[int, float] | None, colour: str) -> None:
 
 
 def _answer(axes: Axes, at: np.ndarray, colour: str, marker: str, label: str) -> None:
-    axes.scatter(at[0], at[1], s=54, color=colour, marker=marker, edgecolor="white", label=label, zorder=5)
+    axes.scatter(
+        at[0], at[1], s=95, facecolor="none", edgecolor=colour, linewidth=2, marker=marker, label=label, zorder=5
+    )
 
 
 def _card() -> tuple[Figure, Axes]:
