@@ -1,11 +1,19 @@
-"""What the documents say is true: their code runs, their links lead somewhere, their figures are measured."""
+"""What the documents say is true: every block runs or is read, links lead somewhere, figures are measured.
+
+The pages that are made from the code are not here: their examples are doctests, and those of tests/test_cli.py; the
+students' notebook is run by tests/test_notebook.py.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
+import shlex
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,22 +22,79 @@ from holdfast.attacks import ATTACKS, VOTERS
 from holdfast.data import SPLITS
 from holdfast.guarantees.bounds import bounds, everyone
 from holdfast.rules import CATALOGUE
+from tests import shell
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
-    (ROOT / "docs").glob("*.md")
-)
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "examples").glob("*/README.md")),
+]
+MADE = {
+    f"{name}.md" for name in ("rules", "attacks", "cli", "api", "students")
+}  # pages that mkdocs makes from the code
+SHELL = ("sh", "bash", "console")
+READ: dict[str, Callable[[str], Any]] = {  # languages that are not carried out, and how they are read
+    "toml": tomllib.loads,
+    "json": json.loads,
+    "diff": lambda text: compile(re.sub(r"^-.*\n|^[+ ] ?", "", text, flags=re.M), "diff", "exec"),
+    "py": lambda text: compile(text, "py", "exec"),  # several processes: tests/test_sharded.py starts it
+    "text": str,  # what a program printed
+}
+
+
+class Block(NamedTuple):
+    """A fenced block of a document."""
+
+    language: str
+    text: str
+
+
+def fenced(path: Path) -> list[Block]:
+    found = re.findall(r"^( *)```([^\n]*)\n(.*?)^\1```$", path.read_text(), re.S | re.M)
+    return [Block(language, text) for _, language, text in found]
 
 
 def blocks(path: Path, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", path.read_text(), re.S)
+    return [block.text for block in fenced(path) if block.language == language]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_every_block_says_its_language_and_can_be_read(path: Path) -> None:
+    assert path.read_text().count("```") == 2 * len(fenced(path))
+    for block in fenced(path):
+        assert block.language in ("python", *SHELL, *READ), block
+        if block.language in READ:
+            READ[block.language](block.text)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_python_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    names: dict[str, Any] = {"np": np}  # a later block may go on where an earlier one stopped
+    names: dict[str, Any] = {"np": np, "__name__": "__main__"}  # a later block may go on where an earlier one stopped
     for code in blocks(path, "python"):
         exec(compile(code, path.name, "exec"), names)
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if any(blocks(path, one) for one in SHELL)], ids=name)
+def test_shell_lines_run(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.given(tmp_path)
+    for block in fenced(path):
+        if block.language == "toml" and (file := re.match(r"# ([\w.]+):", block.text)):
+            (tmp_path / file[1]).write_text(re.sub(r"rounds = \d+", "rounds = 1", block.text))
+        if block.language in SHELL:
+            for words in shell.lines(block.text):
+                shell.carry_out(words, tmp_path, path)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_commands_in_sentences_are_there(path: Path) -> None:
+    prose = re.sub(r"^( *)```.*?^\1```$", "", path.read_text(), flags=re.S | re.M)
+    for line in re.findall(r"`(holdfast [^`]*)`", prose):
+        shell.told(shlex.split(line))
 
 
 def test_contributing_shows_a_whole_rule() -> None:
@@ -43,10 +108,11 @@ def test_contributing_shows_a_whole_rule() -> None:
     assert len([line for line in code.split("@value")[1].splitlines() if line.strip()]) <= 11
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text()):
-        assert target.startswith("http") or (path.parent / target).exists(), target
+        made = path.parent.name == "docs" and target in MADE
+        assert made or target.startswith("http") or (path.parent / target).exists(), target
 
 
 def test_the_readme_shows_both_commands_and_every_make_target_exists() -> None:

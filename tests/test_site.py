@@ -1,0 +1,173 @@
+"""The site of the documentation: builds without a warning, asks nobody for anything, and has a place for everything."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mkdocs")
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+
+import holdfast
+from holdfast.attacks import ATTACKS, VOTERS
+from holdfast.report import portraits
+from holdfast.rules import CATALOGUE, Average
+from holdfast.twophase import Cent2P, Mean2P
+from tests.test_cli import COMMANDS
+
+ROOT = Path(__file__).parent.parent
+BUDGET = 30_000  # bytes of a picture
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built once, in strict mode, where a warning is an error."""
+    out = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_MKDOCS_2_WARNING", "1")
+        patch.syspath_prepend(str(ROOT / "docs" / "making"))
+        config = load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(out))
+        build(config)
+    return out
+
+
+def made(name: str) -> ModuleType:
+    """A module of docs/making."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "making" / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def pages(site: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(site.glob("*.html")):
+        yield path.name, path.read_text()
+
+
+def test_no_request_leaves_the_machine(site: Path) -> None:
+    fetched = r"<(?:script|img|iframe|source|video|audio|object|embed)[^>]+?(?:src|data)=\"?(//|https?:)"
+    for name, text in pages(site):
+        assert not re.search(fetched, text), name
+        for link in re.findall(r"<link [^>]+>", text):
+            assert not re.search(r"href=\"?(//|https?:)", link), (name, link)
+    for path in site.rglob("*.css"):
+        assert not re.search(r"url\([\"']?(//|https?:)|@import", path.read_text()), path.name
+
+
+def test_every_page_is_in_the_navigation_once(site: Path) -> None:
+    text = (site / "index.html").read_text()
+    shown = ["index.html", *re.findall(r'<a href="([a-z-]+\.html)" class="md-nav__link"', text)]
+    assert len(shown) == len(set(shown))
+    assert {name for name, _ in pages(site)} - set(shown) <= {"404.html", "example-ddp.html", "example-flower.html"}
+
+
+def test_every_rule_has_its_place_and_picture(site: Path) -> None:
+    text = (site / "rules.html").read_text()
+    for name in (*CATALOGUE, "TwoPhase", "Mean2P", "Cent2P"):
+        assert f'id="{name.lower()}"' in text
+        assert f'src="pictures/{name}.svg"' in text
+        assert len((site / "pictures" / f"{name}.svg").read_bytes()) < BUDGET
+    for word in ("Promise.", "Cost.", "Fails", "Source."):
+        assert text.count(f"<strong>{word}</strong>") == len(CATALOGUE) + 3
+
+
+def test_every_rule_says_when_it_fails_and_where_it_comes_from() -> None:
+    for rule in CATALOGUE.values():
+        assert rule.fails, rule
+        assert rule.source, rule
+        assert not rule.fails.endswith(".")
+
+
+def test_every_attack_has_its_place_and_picture(site: Path) -> None:
+    text = (site / "attacks.html").read_text()
+    for name in ATTACKS:
+        assert f'id="{name.lower()}"' in text
+        assert f'src="pictures/attack-{name}.svg"' in text
+        assert len((site / "pictures" / f"attack-{name}.svg").read_bytes()) < BUDGET
+    for name in VOTERS:
+        assert f'id="{name.lower()}"' in text
+
+
+def test_every_command_and_public_name_has_its_place(site: Path) -> None:
+    text = (site / "cli.html").read_text()
+    for name in (*COMMANDS, "flower-report"):
+        assert f'id="holdfast-{name}"' in text, name
+    text = (site / "api.html").read_text()
+    for name in holdfast.__all__:
+        assert f'id="holdfast.{name}"' in text, name
+    for path in ("training.train", "training.Workers", "engines.flower.vote", "experiments.store.Store"):
+        assert f'id="holdfast.{path}"' in text, path
+
+
+def test_formulas_are_drawn_and_no_mark_is_left(site: Path) -> None:
+    for name in ("rules.html", "attacks.html", "api.html"):
+        text = re.sub(r"<code.*?</code>", "", (site / name).read_text(), flags=re.S)
+        assert text.count('<math xmlns="http://www.w3.org/1998/Math/MathML" display="block"') > 5
+        for mark in (":math:", ".. math", "arithmatex", "\\(", "\\[", "&gt;&gt;&gt; "):
+            assert mark not in text, (name, mark)
+
+
+def test_pictures_are_the_same_every_time() -> None:
+    for value in (*map(portraits.example, CATALOGUE.values()), Mean2P(f=3), Cent2P(f=3)):
+        assert portraits.rule(value) == portraits.rule(value)
+    for attack in ATTACKS.values():
+        assert portraits.attack(attack) == portraits.attack(attack)
+
+
+def test_pictures_tell_the_truth() -> None:
+    """In the round of the pictures resilient rules are nearer to the honest mean than the plain mean is."""
+    average = portraits.distance(Average())
+    for name in ("CenterwO", "MeanwO", "MeanExact", "CWM", "CWTM", "GeometricMedian", "Krum", "MDA"):
+        assert portraits.distance(portraits.example(CATALOGUE[name])) < average, name
+    assert portraits.distance(portraits.example(CATALOGUE["OuterMean"])) > average
+
+
+def test_a_formula_that_cannot_be_drawn_stops_the_build() -> None:
+    formulas = made("formulas")
+    assert "<mfrac>" in formulas.mathml(r"\tfrac{1}{n}")
+    with pytest.raises(ValueError, match="does not know"):
+        formulas.mathml(r"\nosuchcommand x")
+    assert formulas.drawn('<span class="arithmatex">\\(a &lt; b\\)</span>').count("<math") == 1
+    assert (
+        formulas.markdown("Terms.\n\nf, n\n    liars and\n    workers") == "Terms.\n\nf, n\n:   liars and\n    workers"
+    )
+
+
+def test_a_notebook_becomes_a_page(tmp_path: Path) -> None:
+    notebook = made("notebook_page")
+    assert notebook.pages(tmp_path / "none.ipynb") == {"students.md": notebook.MISSING}
+    outputs: list[dict[str, Any]] = [
+        {"output_type": "stream", "name": "stdout", "text": ["3\n"]},
+        {"output_type": "stream", "name": "stderr", "text": ["noise"]},
+        {"output_type": "display_data", "data": {"image/svg+xml": ["<svg/>"], "text/plain": ["<Figure>"]}},
+    ]
+    cells: list[dict[str, Any]] = [
+        {"cell_type": "markdown", "source": ["# Title\n", "cost $x$, `$HOME`"]},
+        {"cell_type": "code", "source": ["1 + 2"], "outputs": outputs},
+    ]
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells}))
+    found = notebook.pages(tmp_path / "a.ipynb")
+    page = found["students.md"]
+    assert page.startswith("# Title\ncost \\(x\\), `$HOME`\n\n[Download the notebook](a.ipynb)")
+    assert "```python\n1 + 2\n```\n\n```text\n3\n```" in page
+    assert "noise" not in page
+    assert found["pictures/students-1-2.svg"] == "<svg/>"
+
+
+def test_links_to_files_without_a_page_become_names() -> None:
+    outside = made("outside")
+    assert outside.linked("[x](../results/a.json)", "paper.md") == "`results/a.json`"
+    assert outside.linked("[x](../../docs/data.md#a)", "example-ddp.md") == "[x](data.md#a)"
+    assert outside.linked("[x](https://e.org/a)", "paper.md") == "[x](https://e.org/a)"
