@@ -83,7 +83,7 @@ def test_it_is_small_and_tells_nothing_of_a_machine(committed: Any) -> None:
 
 def test_exercises_have_solutions(committed: Any) -> None:
     text = "\n".join(cell.source for cell in committed.cells if cell.cell_type == "markdown")
-    asked, answered = text.split("# Solutions")
+    asked, answered = text.split("## Solutions")
     posed = re.findall(r"\*\*Exercise (\d+)\.\*\*", asked)
     assert posed == re.findall(r"^\*\*(\d+)\.\*\*", answered, re.M) == [str(i + 1) for i in range(len(posed))]
 
