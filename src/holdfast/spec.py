@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from inspect import signature
 from typing import Any
 
@@ -76,7 +77,7 @@ class _Reader:
     def build(self, name: str, args: list[Any], words: dict[str, Any]) -> Any:
         if name not in self.known:
             raise BadInput(unknown(name, self.known, self.kind))
-        names = [*signature(self.known[name]).parameters]
+        names = _words(self.known[name])
         wanted = f"{name}({', '.join(names)})"
         for word in words:
             if word not in names:
@@ -85,6 +86,12 @@ class _Reader:
             return self.known[name](*args, **words)
         except TypeError:
             raise BadInput(f"{name} was given values that do not fit; write it as {wanted}.") from None
+
+
+@cache
+def _words(kind: Callable[..., Any]) -> list[str]:
+    """What a kind of value is written with; asked again for every text of it."""
+    return [*signature(kind).parameters]
 
 
 def unknown(name: str, known: Iterable[str], kind: str = "rule") -> str:

@@ -165,7 +165,7 @@ def _places(store: Store) -> dict[str, Path]:
 def _scalars(one: Entry, place: Path | None) -> Iterator[tuple[int, str, float]]:
     for line in one.evaluations:
         yield from ((line["round"], tag, line[tag]) for tag in EVALUATED if line.get(tag) is not None)
-    for line in Folder(place, one.run).lines() if place else ():
+    for line in Folder.of(place).lines() if place else ():
         yield from ((line["round"] + 1, tag, line[tag]) for tag in EVERY_ROUND if line.get(tag) is not None)
 
 

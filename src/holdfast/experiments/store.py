@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.errors import BadInput
 from holdfast.training import Run
 from holdfast.training.folder import FORMAT, Folder, in_use, read_record, write_text
+from holdfast.training.own import named
 
 Line = dict[str, Any]
 MOST = 400  # letters of a complaint
@@ -66,7 +67,7 @@ class Entry:
         given = dict(json.loads(text))
         if (theirs := given.pop("format", 0)) != FORMAT:
             raise BadInput(f"it is of format {theirs}, and this holdfast reads {FORMAT}; use the version that wrote it")
-        entry = Entry(**given | {"run": Run.read(json.dumps(given["run"]))})
+        entry = Entry(**given | {"run": Run.of(named(given["run"]))})
         entry.check()
         return entry
 
@@ -197,7 +198,7 @@ def entry(place: Path) -> Entry:
     if state == "done" and (summary := _summary(place, key(run))):
         return Entry(**vars(summary) | {"seconds": seconds})
     why = why_failed(place) if state == "failed" else ""
-    folder = Folder(place, run)
+    folder = Folder.of(place)
     lines: Iterator[Line] | list[Line] = folder.whole() if state == "done" else folder.lines()
     return told(run, state, lines, seconds=seconds, why=why)
 
@@ -209,7 +210,8 @@ def _number(value: Any) -> bool:
 def _sound(place: Path, run: Run) -> bool:
     """Whether a folder that is done holds this run."""
     try:
-        return read_record(place) == run and ((place / "summary.json").exists() or bool(Folder(place, run).whole()))
+        same = key(read_record(place)) == key(run)
+        return same and ((place / "summary.json").exists() or bool(Folder(place, run).whole()))
     except BadInput:
         return False
 

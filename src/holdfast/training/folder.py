@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import BadInput
+from holdfast.training.own import named
 from holdfast.training.run import Run
 from holdfast.training.state import State
 
@@ -55,6 +56,11 @@ class Folder:
 
     def _record(self) -> dict[str, Any]:
         return {**self.run.record(), "task": self.mark, "format": FORMAT}
+
+    @classmethod
+    def of(cls, path: Path) -> Folder:
+        """A folder to read, whatever run and task it holds."""
+        return cls(path, read_record(path), _read(path).get("task", OWN))
 
     @property
     def done(self) -> bool:
@@ -135,10 +141,10 @@ class Folder:
 
 
 def read_record(path: Path) -> Run:
-    """The run whose folder this is."""
+    """The run whose folder this is; a rule or an attack that is in no catalogue is known by its text."""
     found = _read(path)
     try:
-        return Run.read(json.dumps({name: value for name, value in found.items() if name not in ("task", "format")}))
+        return Run.of(named({name: value for name, value in found.items() if name not in ("task", "format")}))
     except BadInput as error:
         raise BadInput(f"{path} holds a record that is none: {error}") from None
 

@@ -192,6 +192,11 @@ class Run:
             given = json.loads(text)
         except json.JSONDecodeError as error:
             raise BadInput(f"the record of a run is no JSON: {error}; write it with Run.text().") from None
+        return Run.of(given)
+
+    @staticmethod
+    def of(given: Any) -> Run:
+        """The run of a record in plain values."""
         known = {one.name for one in fields(Run)}
         if not isinstance(given, dict) or "rule" not in given or not set(given) <= known:
             strange = sorted(set(given) - known) if isinstance(given, dict) else type(given).__name__

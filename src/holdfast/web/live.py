@@ -45,15 +45,17 @@ class Live:
 
     def __init__(self, path: Path) -> None:
         self.path, self.epoch = path, f"{time.time_ns():x}"
-        self.version, self.looked, self.scanning = 0, 0.0, False
+        self.version, self.looked, self.scanning = 0, float("-inf"), False
         self.seen: dict[str, Seen] = {}
         self.gone: dict[str, int] = {}
         self.lock, self.over = threading.Lock(), threading.Event()
+        self._begin()
 
     def changes(self, query: dict[str, str]) -> Told:
         """Rows that changed since a version, keys that are gone, and what could not be read."""
         since = _number(query, "since") if query.get("epoch") == self.epoch else 0
-        self._look()
+        self._begin()
+        self.over.wait(PATIENCE)
         with self.lock:
             rows = [one.row for one in self.seen.values() if one.row and one.version > since]
             gone = [key for key, at in self.gone.items() if at > since]
@@ -70,7 +72,7 @@ class Live:
         if found is None or found.entry is None:
             raise BadInput("there is no such run in this store any more; choose another.")
         one = found.entry
-        lines = [] if found.place is None else list(Folder(found.place, one.run).lines())
+        lines = [] if found.place is None else list(Folder.of(found.place).lines())
         lines = [line for line in lines if type(line.get("round")) is int]
         every = -(-len(lines) // ROUNDS) or 1
         since = _number(query, "since") if every == 1 else 0
@@ -89,18 +91,15 @@ class Live:
             "winner": "".join(str(line.get("winner") or ".")[0] for line in part),
             **{name: [_finite(line.get(name)) for line in part] for name in columns},
             "events": events[-EVENTS:],
-            "evaluations": one.evaluations,
-            "workers": _list(one.facts.get("workers")),
         }
 
-    def _look(self) -> None:
-        """Begin to read what changed, unless somebody does or did just now; wait a moment for the end of it."""
+    def _begin(self) -> None:
+        """Begin to read what changed, unless somebody does or did just now."""
         with self.lock:
             if not self.scanning and time.monotonic() - self.looked > FRESH:
                 self.scanning = True
                 self.over.clear()
                 threading.Thread(target=self._scan, daemon=True).start()
-        self.over.wait(PATIENCE)
 
     def _scan(self) -> None:
         try:
@@ -179,8 +178,9 @@ class Live:
 def row(one: Entry) -> Told:
     """What the list shows of a run."""
     run = one.run
-    curve = one.curve()
+    curve = [(at, value) for at, value in one.curve() if type(at) is int and _finite(value) is not None]
     thin = -(-len(curve) // CURVE) or 1
+    facts = {name: _finite(one.facts.get(name)) for name in ("rounds", "outer", "liars", "skipped")}
     return {
         "key": one.key,
         "state": one.state,
@@ -193,12 +193,12 @@ def row(one: Entry) -> Told:
         "split": bare(run.split),
         "seed": run.seed,
         "of": run.rounds,
-        "done": one.facts.get("rounds") or 0,
+        "done": facts["rounds"] or 0,
         "accuracy": curve[-1][1] if curve else None,
         "curve": [*curve[::thin], *curve[-1:]] if thin > 1 else curve,
-        "outer": one.facts.get("outer"),
-        "lied": one.facts.get("liars"),
-        "skipped": one.facts.get("skipped"),
+        "outer": facts["outer"],
+        "lied": facts["liars"],
+        "skipped": facts["skipped"],
         "seconds": one.seconds,
         "why": " ".join(one.why.split())[:SAID],
         "paper": _printed(run),

@@ -95,8 +95,8 @@ def told(X: np.ndarray, liars: Any, f: int) -> Told:
 def broken(text: str, n: int, f: int) -> Told:
     """The worst round that the search of the guarantees finds for a rule, and the honest set for which it is worst."""
     rule = chosen(text)
-    if isinstance(rule, TwoPhase):
-        raise BadInput(f"{text} ends in a vote, which no constant describes; break its Inner, {rule.inner!r}.")
+    if isinstance(rule, TwoPhase):  # a vote has no constant; its Inner has
+        return broken(repr(rule.inner), n, f)
     f = f if own(rule) is None else own(rule) or 0
     if f == 0 or n <= 2 * f or n < rule.least():
         n, f = max(n, rule.least(), 2 * f + 1), max(1, f)

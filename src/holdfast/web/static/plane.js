@@ -102,7 +102,9 @@ export class Plane {
       node.children[5].textContent = "";
     });
     for (const some of places.values()) {
-      if (some.length > 1) layer.children[some.at(-1)].children[5].textContent = `×${some.length}`;
+      if (some.length < 2) continue;
+      layer.children[some.at(-1)].children[5].textContent = `×${some.length}`;
+      for (const i of some.slice(1)) layer.children[i].children[4].textContent = "";
     }
     this.silent = silent.length;
   }
@@ -190,7 +192,7 @@ export class Plane {
     if (show.includes("votes") && focus?.gains) lines.push(...this.votes(focus));
     this.layers.regions.replaceChildren(...regions, ...(this.silent ? this.tray() : []));
     this.layers.lines.replaceChildren(...lines);
-    this.layers.answers.replaceChildren(element("path", { class: "star", d: STAR, transform: `translate(${mean})` }), ...this.marks(told));
+    this.layers.answers.replaceChildren(...this.marks(told), element("path", { class: "star", d: STAR, transform: `translate(${mean})` }));
   }
 
   tray() {

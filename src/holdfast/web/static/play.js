@@ -9,7 +9,7 @@ import { MOST, decode, encode, fitted, withF } from "./state.js";
 const USUAL = ["Average()", "MeanwO(f=5)", "CenterwO(f=5)", "OuterMean(f=5)", "Mean2P(f=5)", "CWTM(f=5)", "GeometricMedian()"];
 const PAUSE = 110; // milliseconds between steps of a walk
 const by = (id) => document.getElementById(id);
-const number = (x, digits = 3) => (x === null || x === undefined ? "–" : Math.abs(x) >= 1e4 || (x && Math.abs(x) < 1e-3) ? x.toExponential(1) : x.toPrecision(digits));
+const number = (x, digits = 3) => (x === null || x === undefined ? "–" : Math.abs(x) < 1e-9 ? "0" : Math.abs(x) >= 1e4 || (x && Math.abs(x) < 1e-3) ? x.toExponential(1) : x.toPrecision(digits));
 
 let state = { points: [[0, 0]], liars: [], f: 5, rules: USUAL, chosen: 4, view: { x: 0, y: 0, half: 2 }, show: ["ball", "region", "votes"] };
 let told = null;
@@ -244,6 +244,7 @@ async function begin(name) {
     story = found.said;
     plane.selected = 0;
     told = null;
+    again(name);
     const rules = state.rules.map((text) => withF(text, found.f));
     state = { ...state, points: found.points, liars: found.liars, f: found.f, rules, view: fitted(found.points) };
     plane.draw(state, null);
@@ -254,6 +255,11 @@ async function begin(name) {
   } finally {
     by("preset").disabled = false;
   }
+}
+
+function again(name) {
+  by("preset").value = name;
+  by("deal").disabled = ["", "sneak", "siege", "break"].includes(name); // nothing in them is drawn
 }
 
 function stop() {
@@ -290,6 +296,7 @@ async function walk() {
 
 // Everything that can be pressed.
 function ready(about) {
+  by("preset").append(html("option", { value: "" }, "A picture of your own"));
   for (const group of new Set(about.presets.map((one) => one.group))) {
     const some = about.presets.filter((one) => one.group === group).map((one) => html("option", { value: one.name }, one.title));
     by("preset").append(html("optgroup", { label: group }, ...some));
@@ -297,7 +304,7 @@ function ready(about) {
   by("known").append(...about.rules.map((text) => html("option", { value: text.replaceAll("{f}", state.f) })));
   by("to-runs").hidden = !about.store;
   const press = (id, what) => by(id).addEventListener("click", what);
-  by("preset").addEventListener("change", () => void begin(by("preset").value));
+  by("preset").addEventListener("change", () => by("preset").value && void begin(by("preset").value));
   press("deal", () => ((seed += 1), void begin(by("preset").value)));
   press("walk", () => void walk());
   press("closer", () => look({ ...state.view, half: state.view.half / 1.25 }));
@@ -367,6 +374,7 @@ function restore() {
   const found = decode(location.hash.slice(1));
   if (!found) return false;
   stop();
+  again("");
   story = "";
   told = null;
   state = { ...found, view: found.view ?? fitted(found.points) };
