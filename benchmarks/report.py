@@ -181,20 +181,23 @@ def distributed(text: str) -> str:
     return put(text, "sharded", "\n".join([*out, "", about, ""]))
 
 
-def agreement(row: dict[str, Any], name: str) -> str:
-    """How many rounds agree, and by how much the others differ."""
-    share = f"{row[name]} of {row['rounds']}"
-    return share if row[name] == row["rounds"] else f"{share}; off by up to {row[f'{name} off']:.2g}"
+def agreement(row: dict[str, Any], *names: str) -> str:
+    """How many rounds agree in each of these settings, and by how much the others differ."""
+    found = [row[name] for name in names]
+    if set(found) == {row["rounds"]}:
+        return f"all {row['rounds']}"
+    off = max(row[f"{name} off"] for name in names)
+    return f"{' and '.join(map(str, found))} of {row['rounds']}; off by up to {off:.2g}"
 
 
-def pairs(rows: list[dict[str, Any]], names: dict[str, str], peer: str) -> str:
+def pairs(rows: list[dict[str, Any]], columns: dict[str, tuple[str, ...]], peer: str) -> str:
     """A table of texts that were run side by side."""
     out = [
-        f"| {peer} | holdfast | {' | '.join(names.values())} | what differs |",
-        f"| --- | --- |{' --- |' * len(names)} --- |",
+        f"| {peer} | holdfast | {' | '.join(columns)} | what differs |",
+        f"| --- | --- |{' --- |' * len(columns)} --- |",
     ]
     for row in rows:
-        cells = " | ".join(agreement(row, name) for name in names)
+        cells = " | ".join(agreement(row, *names) for names in columns.values())
         out.append(f"| `{row['peer']}` | `{row['holdfast']}` | {cells} | {row['note']} |")
     return "\n".join([*out, ""])
 
@@ -202,7 +205,7 @@ def pairs(rows: list[dict[str, Any]], names: dict[str, str], peer: str) -> str:
 def coming(text: str) -> str:
     """docs/coming-from.md with its tables put in."""
     told = json.loads((RESULTS / "coming_from.json").read_text())
-    dtypes = {"float64": "agree, arrays of float64", "float32": "agree, tensors of float32"}
+    dtypes = {"agree": ("float64", "float32")}
     for name, rows in (("byzfl", told["rows"]), ("stages", told["stages"]), ("attacks", told["attacks"])):
         text = put(text, name, pairs(rows, dtypes, "ByzFL"))
     out = ["| ByzFL | holdfast | its harm over theirs: least, median, most |", "| --- | --- | --- |"]
@@ -214,7 +217,7 @@ def coming(text: str) -> str:
     for row in told["habits"]:
         out.append(f"| {row['what']} | `{row['theirs']}` | {row['byzfl']} | `{row['ours']}` | {row['holdfast']} |")
     text = put(text, "habits", "\n".join([*out, ""]))
-    settings = {"equal": "agree", "counts": "with unequal num-examples", "float32": "float32, offset"}
+    settings = {"agree": ("equal",), "num-examples differ": ("counts",), "float32, offset": ("float32",)}
     text = put(text, "flower", pairs(told["flower"], settings, "Flower"))
     ours = min(row["float32 exact"] / row["rounds"] for row in told["flower"])
     sure = "every round" if ours == 1 else f"{ours:.0%} of the rounds or more"
