@@ -6,6 +6,7 @@ example:  python benchmarks/report.py
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -190,15 +191,16 @@ def agreement(row: dict[str, Any], *names: str) -> str:
     return f"{' and '.join(map(str, found))} of {row['rounds']}; off by up to {off:.2g}"
 
 
-def pairs(rows: list[dict[str, Any]], columns: dict[str, tuple[str, ...]], peer: str) -> str:
+def pairs(rows: list[dict[str, Any]], columns: Mapping[str, tuple[str, ...]], peer: str) -> str:
     """A table of texts that were run side by side."""
     out = [
-        f"| {peer} | holdfast | {' | '.join(columns)} | what differs |",
-        f"| --- | --- |{' --- |' * len(columns)} --- |",
+        f"| {peer} | holdfast, and what differs | {' | '.join(columns)} |",
+        f"| --- | --- |{' --- |' * len(columns)}",
     ]
     for row in rows:
         cells = " | ".join(agreement(row, *names) for names in columns.values())
-        out.append(f"| `{row['peer']}` | `{row['holdfast']}` | {cells} | {row['note']} |")
+        ours = f"`{row['holdfast']}`" + (f"<br>{row['note']}" if row["note"] else "")
+        out.append(f"| `{row['peer']}` | {ours} | {cells} |")
     return "\n".join([*out, ""])
 
 
