@@ -210,14 +210,14 @@ def coming(text: str) -> str:
     dtypes = {"agree": ("float64", "float32")}
     for name, rows in (("byzfl", told["rows"]), ("stages", told["stages"]), ("attacks", told["attacks"])):
         text = put(text, name, pairs(rows, dtypes, "ByzFL"))
-    out = ["| ByzFL | holdfast | its harm over theirs: least, median, most |", "| --- | --- | --- |"]
+    out = ["| ByzFL | holdfast, and its harm over theirs |", "| --- | --- |"]
     for row in told["searches"]:
-        ratios = ", ".join(f"{row[name]:.2f}" for name in ("least", "median", "most"))
-        out.append(f"| `{row['peer']}` | `{row['holdfast']}` | {ratios} |")
+        ratios = ", ".join(f"{name} {row[name]:.2f}" for name in ("least", "median", "most"))
+        out.append(f"| `{row['peer']}` | `{row['holdfast']}`<br>{ratios} |")
     text = put(text, "searches", "\n".join([*out, ""]))
-    out = ["| | ByzFL | gives | holdfast | gives |", "| --- | --- | --- | --- | --- |"]
+    out = ["| | ByzFL | holdfast |", "| --- | --- | --- |"]
     for row in told["habits"]:
-        out.append(f"| {row['what']} | `{row['theirs']}` | {row['byzfl']} | `{row['ours']}` | {row['holdfast']} |")
+        out.append(f"| {row['what']} | `{row['theirs']}`<br>{row['byzfl']} | `{row['ours']}`<br>{row['holdfast']} |")
     text = put(text, "habits", "\n".join([*out, ""]))
     settings = {"agree": ("equal",), "num-examples differ": ("counts",), "float32, offset": ("float32",)}
     text = put(text, "flower", pairs(told["flower"], settings, "Flower"))
