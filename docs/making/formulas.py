@@ -26,7 +26,12 @@ def mathml(latex: str, block: bool = False) -> str:
 
 def drawn(page: str) -> str:
     """A page whose formulas, as the Markdown extension arithmatex leaves them, are MathML."""
-    return SPANS.sub(lambda found: mathml(html.unescape(found[2]), found[1] == "div"), page)
+    return SPANS.sub(lambda found: _shown(html.unescape(found[2]), found[1] == "div"), page)
+
+
+def _shown(latex: str, block: bool) -> str:
+    """A formula that stands alone scrolls by itself where it is too wide."""
+    return f'<div class="wide" tabindex="0">{mathml(latex, True)}</div>' if block else mathml(latex)
 
 
 def markdown(doc: str) -> str:

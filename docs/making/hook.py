@@ -9,6 +9,7 @@ import api_page
 import attacks_page
 import cli_page
 import formulas
+import letters
 import notebook_page
 import outside
 import rules_page
@@ -35,6 +36,11 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Formulas become MathML; wide tables scroll by themselves."""
-    html = formulas.drawn(html)
+    """Formulas become MathML, indices are set; wide tables scroll by themselves."""
+    html = letters.set_in(formulas.drawn(html))
     return html.replace("<table>", '<div class="wide" tabindex="0"><table>').replace("</table>", "</table></div>")
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """What the theme forgets: the search dialog has a name for those who hear it."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
