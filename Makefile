@@ -41,7 +41,7 @@ docs: install  ## the site of the documentation, in site/; a warning is an error
 	$(RUN)/mkdocs build --strict --quiet
 
 notebook: install  ## run the students' notebook again and keep what it shows
-	$(RUN)/jupyter-execute --inplace docs/students.ipynb
+	$(RUN)/python tests/test_notebook.py
 
 demo: $(RUN)/holdfast  ## the main job: seven rules under seven attacks, a table and a page; about a minute
 	$(RUN)/holdfast demo demo
@@ -83,6 +83,8 @@ bench: install  ## speed against peers and the limit, as ratios; memory on a fil
 	$(RUN)/python benchmarks/flower.py
 	$(RUN)/python benchmarks/sharded.py
 	$(RUN)/python benchmarks/ddp.py
+	$(RUN)/python benchmarks/coming_from.py
+	$(RUN)/python benchmarks/web.py
 	$(RUN)/python benchmarks/certificates.py $(if $(DATA),--data $(DATA))
 	$(RUN)/python benchmarks/report.py
 

@@ -24,6 +24,7 @@ def bound(port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((HOST, port))
+        found.listen()  # whoever hears the address may come before the server is up
     except OSError as error:
         found.close()
         raise BadInput(
