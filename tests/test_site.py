@@ -7,7 +7,10 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 from typing import Any
 
@@ -26,6 +29,7 @@ from tests.test_cli import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 BUDGET = 30_000  # bytes of a picture
+LOOKED_AT = ("index", "rules", "twophase")  # by axe-core, which takes seconds for a long page
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +68,65 @@ def test_no_request_leaves_the_machine(site: Path) -> None:
             assert not re.search(r"href=\"?(//|https?:)", link), (name, link)
     for path in site.rglob("*.css"):
         assert not re.search(r"url\([\"']?(//|https?:)|@import", path.read_text()), path.name
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """The site on loopback."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_a_browser_has_nothing_to_complain_about(address: str, width: int, scheme: str) -> None:
+    """No request leaves the machine, no error, no page wider than the screen, nothing that axe-core finds."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    from tests.pages import QUIET, chromium
+
+    with (
+        playwright.sync_playwright() as started,
+        started.chromium.launch(executable_path=chromium(), args=QUIET) as browser,
+    ):
+        view = {"width": width, "height": 900}
+        page = browser.new_context(viewport=view, color_scheme=scheme).new_page()
+        asked: list[str] = []
+        said: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda line: said.append(line.text) if line.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        for name in ("index", "rules", "twophase", "guarantees", "paper", "api", "students"):
+            page.goto(f"{address}/{name}.html")
+            assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), name
+            if name in LOOKED_AT:
+                found = {one["id"]: one["nodes"][0]["html"] for one in axe.Axe().run(page).response["violations"]}
+                found.pop("landmark-unique", None)  # the theme's copy buttons are navigations without a name
+                assert not found, name
+        assert not said
+        assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
+
+
+def test_the_search_finds(address: str) -> None:
+    playwright = pytest.importorskip("playwright.sync_api")
+    from tests.pages import QUIET, chromium
+
+    with (
+        playwright.sync_playwright() as started,
+        started.chromium.launch(executable_path=chromium(), args=QUIET) as browser,
+    ):
+        page = browser.new_page()
+        page.goto(f"{address}/index.html")
+        page.click(".md-search__input")
+        page.keyboard.type("GeometricMedian")
+        page.wait_for_selector(".md-search-result__item")
+        assert "rules.html" in (page.get_attribute(".md-search-result__link >> nth=0", "href") or "")
 
 
 def test_every_page_is_in_the_navigation_once(site: Path) -> None:
@@ -119,11 +182,12 @@ def test_formulas_are_drawn_and_no_mark_is_left(site: Path) -> None:
             assert mark not in text, (name, mark)
 
 
-def test_pictures_are_the_same_every_time() -> None:
+def test_pictures_are_the_same_every_time(site: Path) -> None:
     for value in (*map(portraits.example, CATALOGUE.values()), Mean2P(f=3), Cent2P(f=3)):
-        assert portraits.rule(value) == portraits.rule(value)
-    for attack in ATTACKS.values():
-        assert portraits.attack(attack) == portraits.attack(attack)
+        name = {Mean2P(f=3): "Mean2P", Cent2P(f=3): "Cent2P"}.get(value, type(value).__name__)
+        assert portraits.rule(value) == (site / "pictures" / f"{name}.svg").read_bytes(), name
+    for name, attack in ATTACKS.items():
+        assert portraits.attack(attack) == (site / "pictures" / f"attack-{name}.svg").read_bytes(), name
 
 
 def test_pictures_tell_the_truth() -> None:

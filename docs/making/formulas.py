@@ -21,7 +21,7 @@ def mathml(latex: str, block: bool = False) -> str:
     told = convert(" ".join(latex.split()), display="block" if block else "inline")
     if "\\" in told:
         raise ValueError(f"{latex!r} has a command that latex2mathml does not know")
-    return told
+    return told.replace("<mo>&#x02016;</mo>", '<mo stretchy="false">&#x02016;</mo>')  # norms are as high as letters
 
 
 def drawn(page: str) -> str:
