@@ -105,7 +105,7 @@ def test_only_what_changed_is_told_again(filled: Path, tmp_path: Path) -> None:
     assert states(changed) == {second.name: "begun"}
     shutil.rmtree(folder)
     last = looked(at, changed["version"])
-    assert (last["there"], last["gone"]) == (False, [first.name, second.name])
+    assert (last["there"], last["gone"]) == (False, [second.name])
     shutil.copytree(filled, folder)
     again = looked(at, last["version"])
     assert set(states(again)) == {first.name, second.name}
@@ -114,9 +114,8 @@ def test_only_what_changed_is_told_again(filled: Path, tmp_path: Path) -> None:
 
 def test_a_run_is_seen_while_it_trains(tmp_path: Path) -> None:
     call = ["train", "--rule", "Mean2P(f=2)", "--n", "7", "--rounds", "100000", "--out", str(tmp_path / "one")]
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from holdfast.cli import main; main()", *call], stderr=-3, stdout=-3
-    )
+    call = [sys.executable, "-c", "from holdfast.cli import main; main()", *call]
+    process = subprocess.Popen(call, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     try:
         at, rounds, until = Live(tmp_path), [0], time.monotonic() + 60
         while len(set(rounds)) < 4 and time.monotonic() < until:
@@ -236,7 +235,7 @@ def test_own_rules_attacks_and_tasks_are_shown_by_their_text(tmp_path: Path) -> 
 
 
 def test_the_paper_s_number_stands_by_its_cells() -> None:
-    for name, rule, attack in ((MAIN, "Mean2P", "Omn"), ("cifar", "Krum", "SF"), ("ablation", "Cent1P", "PGA")):
+    for name, rule, attack in ((MAIN, "Mean2P", "Omn"), ("cifar", "Krum", "SF"), ("ablation", "Cent1P", "Omn")):
         for preset in ("program", "text"):
             run = TABLES[name].run((rule, attack), Setting(preset=preset, rounds=30, vote_batch=3), seed=7)
             table, *cell = cell_of(run) or ("", "", "")

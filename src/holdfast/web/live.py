@@ -121,7 +121,7 @@ class Live:
             if (self.path / "record.json").exists():
                 return [(self.path.name, self.path)]
             with os.scandir(self.path) as inside:
-                return sorted((one.name, Path(one.path)) for one in inside if one.name[0] != "." and one.is_dir())
+                return sorted((one.name, Path(one.path)) for one in inside if one.name[0] != "." and _is_folder(one))
         except OSError:
             return []
 
@@ -212,6 +212,13 @@ def _printed(run: Run) -> Told | None:
         return None
     accuracy, deviation = printed()[cell]
     return {"table": cell[0], "rule": cell[1], "attack": cell[2], "accuracy": accuracy, "deviation": deviation}
+
+
+def _is_folder(one: os.DirEntry[str]) -> bool:
+    try:
+        return one.is_dir()
+    except OSError:  # a link in a circle
+        return False
 
 
 def _stat(path: Path) -> tuple[int, int] | None:
