@@ -34,6 +34,7 @@ MODULES = (
     "holdfast.engines.sharded",
     "holdfast.engines.ddp",
 )
+WIDE = 84  # letters of a line on the page
 LAZY = {"holdfast.training": ("Workers", "fill")}  # names that bring torch along when they are asked for
 INTRODUCTION = (Path(__file__).parent / "api.md").read_text(encoding="utf-8")
 
@@ -96,7 +97,7 @@ def _line(member: Any) -> str:
 def signature(word: str, thing: Any) -> str:
     """As it is called; long ones a parameter a line."""
     told = f"{word}{_words(thing)}"
-    if len(told) <= 100:
+    if len(told) <= WIDE:
         return told
     found = inspect.signature(thing)
     lines = [f"    {text}," for text in _parameters(found)]
