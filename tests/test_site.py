@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
 import json
 import re
@@ -228,6 +229,13 @@ def test_a_notebook_becomes_a_page(tmp_path: Path) -> None:
     assert "```python\n1 + 2\n```\n\n```text\n3\n```" in page
     assert "noise" not in page
     assert found["pictures/students-1-2.svg"] == "<svg/>"
+
+
+@pytest.mark.parametrize("name", ["formulas", "letters", "notebook_page", "outside"])
+def test_examples_of_what_makes_the_pages_run(name: str) -> None:
+    found = doctest.testmod(made(name))
+    assert found.attempted
+    assert not found.failed
 
 
 def test_links_to_files_without_a_page_become_names() -> None:
