@@ -62,13 +62,14 @@ def rule(value: Any) -> bytes:
         for one, colour, marker, name in ((both.inner, BLUE, "D", "Inner"), (both.outer, RED, "^", "Outer")):
             _ball(axes, one.ball, colour)
             _answer(axes, one.value, colour, marker, f"{name}: {one.rule!r}")
-        _workers(axes, POINTS[: len(HONEST)], LIARS, np.ones(len(POINTS)))
+        _workers(axes, HONEST, LIARS, np.ones(len(POINTS)))
     elif isinstance(value, Mixing):
         _mixed(axes, value)
     else:
         seen = value.decide(POINTS, **_call(value))
         _ball(axes, seen.ball, BLUE)
-        _workers(axes, POINTS[: len(HONEST)], LIARS, seen.weights / max(seen.weights.max(), 1e-12))
+        part = np.where(seen.weights > 0, 0.2 + 0.8 * seen.weights / seen.weights.max(), 0.0)  # a small one shows too
+        _workers(axes, HONEST, LIARS, part)
         _answer(axes, np.asarray(seen.value), BLUE, "D", repr(value))
     for name, place in (("origin", np.zeros(2)), ("start", START)):
         if name in getattr(value, "anchors", ()):
@@ -102,7 +103,7 @@ def _mixed(axes: Axes, stage: Mixing) -> None:
     """Where a stage puts the points, and what a trimmed mean then answers."""
     chain = stage >> CWTM(F)
     moved = _points(stage)
-    _workers(axes, POINTS[: len(HONEST)], LIARS, np.zeros(len(POINTS)))
+    _workers(axes, HONEST, LIARS, np.zeros(len(POINTS)))
     axes.scatter(moved[:, 0], moved[:, 1], s=20, color=PURPLE, label=f"after {stage!r}", zorder=3, linewidth=0)
     if len(moved) == len(POINTS):
         for start, end in zip(POINTS, moved, strict=True):
