@@ -38,7 +38,7 @@ cover: install  ## line and branch coverage of the core, at least 95 %
 	$(RUN)/pytest -n 2 --cov --cov-report=term --cov-fail-under=95
 
 docs: install  ## the site of the documentation, in site/; a warning is an error
-	$(RUN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict  # without --quiet, which would hide what strict counts
 
 notebook: install  ## run the students' notebook again and keep what it shows
 	$(RUN)/python tests/test_notebook.py

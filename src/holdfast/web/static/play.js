@@ -20,6 +20,7 @@ let walking = false;
 // Asking: one question at a time; the newest state is asked as soon as the last answer is drawn.
 let asking = false;
 let waiting = null;
+let refused = false;
 
 function ask(since = performance.now()) {
   waiting = since;
@@ -34,9 +35,11 @@ async function asked() {
     const { points, liars, f, rules } = state;
     try {
       told = await post("/api/round", { points, liars, f, rules });
-      refuse("");
+      if (refused) refuse("");
+      refused = false;
     } catch (error) {
       refuse(error.message);
+      refused = true;
       break;
     }
     if (told.answers.length !== state.rules.length) continue; // a rule came or went meanwhile

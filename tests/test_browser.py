@@ -1,0 +1,522 @@
+"""The pages in a real Chromium: dragged, typed at, sent as a link, watched while a training runs.
+
+Every page must stay silent on its console, ask nobody but its own server, and pass axe-core.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from holdfast.experiments.store import Store
+from holdfast.experiments.sweep import runs, sweep
+from holdfast.training import Run, train
+from holdfast.web.presets import listed
+from holdfast.web.rounds import answered, read
+from tests.pages import QUIET, chromium, served
+
+Open = Callable[..., Page]
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=chromium(), args=QUIET)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with served("play") as found:
+        yield found
+
+
+@pytest.fixture
+def serving() -> Iterator[Callable[..., str]]:
+    """Starts servers, which outlive the pages that look at them."""
+    with contextlib.ExitStack() as stack:
+        yield lambda *words: stack.enter_context(served(*words))
+
+
+@pytest.fixture
+def opened(browser: Browser, address: str, serving: Any) -> Iterator[Open]:
+    """Pages of the playground, or of another address; what they may not do is looked for at the end."""
+    contexts, complaints = [], []
+
+    def one(path: str = "", at: str = "", wait: str = "#rules tr", **words: Any) -> Page:
+        context = browser.new_context(**{"viewport": DESKTOP, **words})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        own = urlsplit(at or address).netloc
+        page.on(
+            "request",
+            lambda asked: complaints.append(asked.url) if urlsplit(asked.url).netloc not in (own, "") else None,
+        )
+        page.goto((at or address) + path)
+        page.wait_for_selector(wait)
+        return page
+
+    yield one
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def state(page: Page) -> dict[str, Any]:
+    """The round that the address holds, once it is written there."""
+    page.wait_for_timeout(250)
+    words = parse_qs(urlsplit(page.url).fragment, keep_blank_values=True)
+    points = [None if p == "nan" else [float(x) for x in p.split(",")] for p in words["p"][0].split(";")]
+    liars = [int(i) for i in words["l"][0].split(".") if i]
+    view = [float(x) for x in words["v"][0].split(",")]
+    return {"points": points, "liars": liars, "f": int(words["f"][0]), "rules": words.get("r", []), "view": view}
+
+
+def settled(page: Page) -> dict[str, Any]:
+    """The same, after the answers to it are drawn: the table says what the library says."""
+    found = state(page)
+    told = answered(read(found))
+    wanted = [_written(one["away"]) if "error" not in one else None for one in told["answers"]]
+    for at, text in enumerate(wanted):
+        if text is not None:
+            expect(page.locator(f"#rules tr:nth-child({at + 1}) td").nth(2)).to_have_text(text)
+    return {**found, "told": told}
+
+
+def _written(x: float) -> str:
+    """A number as the page writes it: three digits."""
+    if abs(x) < 1e-9:
+        return "0"
+    if abs(x) >= 1e4 or abs(x) < 1e-3:
+        return re.sub(r"e([-+])0+", r"e\1", f"{x:.1e}")
+    digits = max(0, 2 - int(np.floor(np.log10(abs(x)))))
+    text = f"{x:.{digits}f}"
+    return text if len(text.replace(".", "").lstrip("0")) <= 3 else f"{x:.{max(0, digits - 1)}f}"
+
+
+def marks(page: Page) -> np.ndarray:
+    """Where the answers are drawn, in the plane's own numbers."""
+    found = page.evaluate(
+        """() => { const svg = document.querySelector("#plane");
+        const numbers = (node, name) => node.getAttribute(name).match(/-?\\d[\\d.e-]*/g).map(Number);
+        const [, , w, h] = numbers(svg, "viewBox");
+        return [w, h, [...svg.querySelectorAll(".mark")].map((mark) => numbers(mark, "transform"))]; }"""
+    )
+    wide, high, places = found
+    x, y, half = state(page)["view"]
+    unit = min(wide, high) / (2 * half)
+    return np.array([[x + (px - wide / 2) / unit, y - (py - high / 2) / unit] for px, py in places])
+
+
+def point(page: Page, i: int) -> tuple[float, float]:
+    """The middle of a worker's point on the screen."""
+    box = page.locator("#plane .point").nth(i).locator(".body").bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+class TestPlayground:
+    def test_a_dragged_point_moves_the_answers_to_where_the_library_says(self, opened: Open) -> None:
+        page = opened()
+        before = settled(page)
+        page.click("#rules tr:nth-child(1) .name")  # one mark a rule, while no two-phase rule is chosen
+        x, y = point(page, 7)
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + 60, y + 30, steps=6)
+        page.mouse.move(x + 160, y + 90, steps=6)
+        page.mouse.up()
+        after = settled(page)
+        assert after["points"][7] != before["points"][7]
+        assert [p for i, p in enumerate(after["points"]) if i != 7] == [
+            p for i, p in enumerate(before["points"]) if i != 7
+        ]
+        values = np.array([one["value"] for one in after["told"]["answers"]])
+        assert not np.allclose(values, [one["value"] for one in before["told"]["answers"]])
+        np.testing.assert_allclose(marks(page), values, atol=2e-3 * after["view"][2])
+        dropped = point(page, 7)
+        assert np.hypot(dropped[0] - x - 160, dropped[1] - y - 90) < 4  # under the pointer
+
+    def test_touch_drags_too(self, opened: Open) -> None:
+        page = opened(viewport=PHONE, has_touch=True, is_mobile=True)
+        before = settled(page)
+        page.locator("#plane").scroll_into_view_if_needed()
+        x, y = point(page, 9)
+        line = page.context.new_cdp_session(page)
+        for kind, dx in (("touchStart", 0), ("touchMove", 20), ("touchMove", 50), ("touchEnd", None)):
+            where = [] if dx is None else [{"x": x + dx, "y": y}]
+            line.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": where})
+        after = settled(page)
+        assert after["points"][9][0] > before["points"][9][0] + 0.1
+
+    def test_everything_works_from_the_keyboard(self, opened: Open) -> None:
+        page = opened()
+        before = settled(page)
+        page.locator("#plane .point").first.focus()
+        page.keyboard.press("PageDown")
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowUp")
+        after = settled(page)
+        (x, y), (nx, ny) = before["points"][1], after["points"][1]
+        assert nx > x
+        assert ny > y
+        expect(page.locator("#plane .point:focus")).to_have_attribute(
+            "aria-label", re.compile(rf"Worker 1, liar, at {nx}")
+        )
+        page.keyboard.press("Enter")
+        assert 1 not in settled(page)["liars"]
+        page.keyboard.press("n")
+        assert settled(page)["points"][1] is None
+        expect(page.locator("#plane .point:focus")).to_have_attribute("aria-label", re.compile("sends NaN, dropped"))
+        page.keyboard.press("n")
+        page.keyboard.press("Delete")
+        assert len(settled(page)["points"]) == 10
+        half = state(page)["view"][2]
+        page.keyboard.press("+")
+        assert state(page)["view"][2] < half
+        page.keyboard.press("0")
+        assert state(page)["view"][2] == pytest.approx(half, rel=0.3)
+        seen = set()
+        for _ in range(40):  # nothing holds the focus
+            page.keyboard.press("Tab")
+            seen.add(page.evaluate("document.activeElement.id || document.activeElement.className"))
+        assert {"text", "f", "worker", "x", "link", "python"} <= seen
+
+    @pytest.mark.parametrize("name", [one["name"] for one in listed()])
+    def test_presets(self, opened: Open, name: str) -> None:
+        page = opened()
+        page.click("#rules tr:nth-child(2) .name")
+        with page.expect_response("**/api/preset"):
+            page.select_option("#preset", "ALIE" if name == "sneak" else name)
+        if name == "sneak":
+            page.select_option("#preset", name)
+        expect(page.locator("#preset")).to_have_value(name)
+        expect(page.locator("#preset")).to_be_enabled()
+        found = settled(page)
+        assert found["liars"]
+        assert page.locator("#plane .point.liar").count() == len(found["liars"])
+        if name == "nan":
+            assert page.locator(".tray").count() == 1
+            assert "drops 9, 10, 11, 12 (not finite)" in page.inner_text("#said")
+        if name == "break":
+            assert "MeanwO(f=5)" in page.inner_text("#said")
+            assert "rounds the worst has κ" in page.inner_text("#said")
+
+    def test_the_address_holds_the_picture(self, opened: Open) -> None:
+        page = opened()
+        page.select_option("#preset", "nan")
+        settled(page)
+        page.fill("#text", "NNM(f=4) >> CWTM(f=4)")
+        page.press("#text", "Enter")
+        page.uncheck("#show-votes")
+        page.click("#wider")
+        found = settled(page)
+        other = opened(f"#{urlsplit(page.url).fragment}")
+        again = settled(other)
+        assert {k: again[k] for k in ("points", "liars", "f", "rules", "view")} == {
+            k: found[k] for k in ("points", "liars", "f", "rules", "view")
+        }
+        assert again["rules"][-1] == "NNM(f=4) >> CWTM(f=4)"
+        assert not other.is_checked("#show-votes")
+        np.testing.assert_allclose(marks(other), marks(page), atol=1e-3)  # the view is kept to five digits
+        assert other.inner_text("#rules") == page.inner_text("#rules")
+
+    @pytest.mark.parametrize("text", ["#p=1,2;x,y&f=1", "#nonsense", "#p=1,2&l=7&f=0", "#p=1e9,0&l=&f=1"])
+    def test_an_address_that_holds_none_is_said(self, opened: Open, text: str) -> None:
+        page = opened(text)
+        expect(page.locator("#toast")).to_contain_text("holds no picture")
+        assert len(settled(page)["points"]) == 11
+
+    def test_back_leads_to_the_picture_before(self, opened: Open) -> None:
+        page = opened()
+        first = settled(page)["points"]
+        page.select_option("#preset", "Empire")
+        expect(page.locator("#plane .point")).to_have_count(13)
+        page.go_back()
+        expect(page.locator("#plane .point")).to_have_count(11)
+        assert settled(page)["points"] == first
+
+    def test_two_tabs_do_not_mix(self, opened: Open) -> None:
+        one, other = opened(), opened()
+        one.select_option("#preset", "ALIE")
+        other.select_option("#preset", "far")
+        for k in range(4):
+            for page in (one, other):
+                page.locator("#plane .point").nth(k).focus()
+                page.keyboard.press("ArrowLeft")
+        assert settled(one)["points"] != settled(other)["points"]
+        assert (len(settled(one)["liars"]), len(settled(other)["liars"])) == (4, 1)
+
+    def test_the_vote_is_told_in_both_stories(self, opened: Open) -> None:
+        page = opened()
+        expect(page.locator("#vote")).to_contain_text("Of the honest, 2 are for Inner and 5 for Outer")
+        expect(page.locator("#vote")).to_contain_text("Outer wins")
+        assert page.locator("#plane line.vote").count() == 11
+        page.select_option("#preset", "siege")
+        expect(page.locator("#vote")).to_contain_text("Inner wins")
+        page.uncheck("#show-votes")
+        assert page.locator("#plane line.vote").count() == 0
+
+    def test_balls_and_regions_have_the_library_s_sizes(self, opened: Open) -> None:
+        page = opened()
+        page.click("#rules tr:nth-child(3) .name")
+        found = settled(page)
+        one = found["told"]["answers"][2]
+        box = page.locator("#plane").bounding_box()
+        assert box is not None
+        unit = min(box["width"] - 2, box["height"] - 2) / (2 * found["view"][2])
+        for kind, radius in (("ball", one["ball"][1]), ("region", one["certificate"]["region"])):
+            drawn = float(page.locator(f"#plane circle.{kind}").get_attribute("r") or 0)
+            assert drawn == pytest.approx(radius * unit, rel=0.01)
+            page.uncheck(f"#show-{kind}")
+            assert page.locator(f"#plane circle.{kind}").count() == 0
+
+    def test_the_liars_walk_until_no_step_hurts_more(self, opened: Open) -> None:
+        page = opened()
+        page.select_option("#preset", "Empire")
+        page.click("#rules tr:nth-child(2) .name")
+        before = settled(page)["told"]["answers"][1]["away"]
+        page.click("#walk")
+        expect(page.locator("#said")).to_contain_text("The liars stopped after", timeout=30_000)
+        after = settled(page)
+        assert after["told"]["answers"][1]["away"] > before
+        expect(page.locator("#walk")).to_have_attribute("aria-pressed", "false")
+
+    def test_workers_and_rules_come_and_go(self, opened: Open) -> None:
+        page = opened()
+        page.click("#add-honest")
+        page.click("#add-liar")
+        found = settled(page)
+        assert (len(found["points"]), found["liars"]) == (13, [0, 1, 2, 3, 12])
+        page.fill("#x", "1.25")
+        page.check("#nan")
+        assert settled(page)["points"][12] is None
+        page.uncheck("#lies")
+        page.click("#remove")
+        assert len(settled(page)["points"]) == 12
+        page.fill("#f", "3")
+        assert "MeanwO(f=3)" in settled(page)["rules"]
+        for _ in range(7):
+            page.click("#rules tr:first-child .drop")
+        expect(page.locator("#rules tr")).to_have_count(0)
+        page.fill("#text", "Zeno(f=2)")
+        page.press("#text", "Enter")
+        expect(page.locator("#rules .error")).to_contain_text("Zeno is no known rule")
+
+    def test_it_is_saved_as_svg_and_as_python(self, opened: Open, tmp_path: Path) -> None:
+        page = opened()
+        found = settled(page)
+        with page.expect_download() as download:
+            page.click("#svg")
+        file = tmp_path / "round.svg"
+        download.value.save_as(file)
+        root = ET.parse(file).getroot()
+        assert root.tag.endswith("svg")
+        classes = [one.get("class", "") for one in root.iter()]
+        assert sum(name.startswith("point ") for name in classes) == 11
+        assert sum(name.startswith("mark ") for name in classes) == 8
+        assert "var(--honest)" in file.read_text()
+        assert "--honest: #2f74ad" in file.read_text()
+        page.click("#python")
+        page.wait_for_selector("#code[open]")
+        program = page.inner_text("#program")
+        names: dict[str, Any] = {}
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(program, names)
+        values = {str(one["value"]) for one in found["told"]["answers"]}
+        assert {str(answer.tolist()) for answer in names["answers"].values()} == values
+        page.keyboard.press("Escape")
+        expect(page.locator("#code")).to_be_hidden()
+
+    def test_a_server_that_is_gone_is_said(self, browser: Browser) -> None:
+        with served("play") as address:
+            page = browser.new_page()
+            page.goto(address)
+            page.wait_for_selector("#rules tr")
+        page.locator("#plane .point").first.focus()
+        page.keyboard.press("ArrowLeft")
+        expect(page.locator("#toast.error")).not_to_be_empty()
+        page.close()
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+    def test_everybody_can_read_it(self, opened: Open, scheme: str, size: Any) -> None:
+        page = opened(viewport=size, color_scheme=scheme)
+        for preset in ("siege", "nan"):
+            page.select_option("#preset", preset)
+            settled(page)
+            found = Axe().run(page)
+            assert found.violations_count == 0, found.generate_report()
+            assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+        page.click("#python")
+        page.wait_for_selector("#code[open]")
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six runs that are done, one that failed, one of the paper's cells as far as a test can go."""
+    folder = tmp_path_factory.mktemp("watched") / "store"
+    grid = {"rules": ["CWM()", "Mean2P(f={f})"], "attacks": ["SignFlip()", "Empire()", "NaN()"], "rates": 0.3}
+    for _ in sweep(runs({**grid, "workers": 7, "rounds": 12, "every": 4}), Store(folder), jobs=1):
+        pass
+    train(Run(rule="MeanwO(f=2)", workers=7, byzantine=2, rounds=3), folder / "failed", certify=True)
+    (folder / "failed" / "done").unlink()
+    (folder / "failed" / "failed").write_text("MemoryError: <b>no</b> room")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def watched(store: Path) -> Iterator[str]:
+    with served("watch", str(store)) as found:
+        yield found
+
+
+class TestLiveView:
+    def test_runs_filters_and_one_run(self, opened: Open, watched: str) -> None:
+        address = watched
+        page = opened(at=address, wait="#runs li")
+        expect(page.locator("#runs li")).to_have_count(7)
+        expect(page.locator("#states")).to_contain_text("6 done")
+        page.select_option("#rule", "Mean2P")
+        expect(page.locator("#runs li")).to_have_count(3)
+        page.select_option("#attack", "Empire")
+        expect(page.locator("#runs li")).to_have_count(1)
+        page.locator(".run").focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("#detail h2").first).to_have_text("Mean2P under Empire")
+        expect(page.locator("#about")).to_contain_text("done, 12 of 12 rounds; 2 of 7 lie")
+        for chart in ("d-accuracy", "d-kept", "d-votes"):
+            assert self.drawn(page, chart)
+        page.locator("#d-kept").hover(position={"x": 300, "y": 20})
+        expect(page.locator("#d-at")).to_contain_text(re.compile(r"round \d+, worker \d: (kept|left out)"))
+        other = opened(f"#{urlsplit(page.url).fragment}", at=address, wait="#runs li")
+        expect(other.locator("#runs li")).to_have_count(1)
+        expect(other.locator("#detail h2").first).to_have_text("Mean2P under Empire")
+        page.select_option("#rule", "")
+        page.select_option("#attack", "")
+        page.select_option("#state", "failed")
+        page.click(".run")
+        expect(page.locator(".why")).to_have_text("MemoryError: <b>no</b> room")
+        assert self.drawn(page, "d-kappa")
+        page.select_option("#state", "")
+        page.fill("#find", "empire cwm")
+        expect(page.locator("#runs li")).to_have_count(1)
+        page.fill("#find", "")
+        page.locator(".run").first.click()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("End")
+        expect(page.locator(".run[aria-pressed=true]")).to_have_count(1)
+        expect(page.locator("#runs li:last-child .run")).to_be_focused()
+
+    @staticmethod
+    def drawn(page: Page, chart: str) -> bool:
+        """Whether a canvas shows more than one colour."""
+        return bool(
+            page.evaluate(
+                """(id) => { const c = document.getElementById(id);
+                const shown = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+                return new Set(new Uint32Array(shown.buffer)).size > 3; }""",
+                chart,
+            )
+        )
+
+    def test_a_training_is_watched_as_it_goes(self, opened: Open, serving: Any, tmp_path: Path) -> None:
+        call = [
+            "train",
+            "--rule",
+            "Mean2P(f=2)",
+            "--attack",
+            "SignFlip()",
+            "--n",
+            "7",
+            "--rounds",
+            "60000",
+            "--every",
+            "100",
+        ]
+        words = [
+            sys.executable,
+            "-c",
+            "from holdfast.cli import main; main()",
+            *call,
+            "--out",
+            str(tmp_path / "runs" / "a"),
+        ]
+        address = serving("watch", str(tmp_path / "runs"))
+        page = opened(at=address, wait="#note:not(:empty)")
+        expect(page.locator("#note")).to_contain_text("not there")
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            page.wait_for_selector(".run .state-running", timeout=60_000)
+            page.click(".run")
+            seen: list[int] = []
+            until = time.monotonic() + 40
+            while len(set(seen)) < 3 and time.monotonic() < until:
+                said = re.search(r"running, (\d+) of 60000", page.inner_text("#detail"))
+                seen += [int(said[1])] if said else []
+                page.wait_for_timeout(400)
+            assert len(set(seen)) >= 3
+            assert seen == sorted(seen)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=30)
+        page.wait_for_selector(".run .state-begun", timeout=15_000)
+        shutil.rmtree(tmp_path / "runs" / "a")
+        expect(page.locator("#runs li")).to_have_count(0)
+        expect(page.locator("#detail")).to_contain_text("Choose a run")
+        expect(page.locator("#note")).to_contain_text("no runs yet")
+
+    def test_the_paper_s_runs_have_its_numbers(self, opened: Open, serving: Any) -> None:
+        archive = Path(__file__).parent.parent / "results" / "paper" / "runs.jsonl"
+        address = serving("watch", str(archive))
+        page = opened(at=address, wait="#runs li")
+        expect(page.locator("#counted")).to_contain_text("faint dashes are the paper's numbers")
+        page.select_option("#order", "gap")
+        page.locator(".run").first.click()
+        expect(page.locator("#about")).to_contain_text(re.compile(r"accuracy 0\.\d+ \(paper 0\.\d\d\)"))
+        expect(page.locator("#detail")).to_contain_text("its rounds were not archived")
+
+    def test_a_server_that_comes_back_is_heard_again(self, browser: Browser, store: Path) -> None:
+        page = browser.new_page()
+        with served("watch", str(store)) as address:
+            page.goto(address)
+            page.wait_for_selector("#runs li")
+        expect(page.locator("#note")).to_contain_text("cannot be reached", timeout=15_000)
+        with served("watch", str(store), "--port", str(urlsplit(address).port)):
+            expect(page.locator("#note")).to_be_empty(timeout=15_000)
+            expect(page.locator("#runs li")).to_have_count(7)
+        page.close()
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+    def test_everybody_can_read_it(self, opened: Open, watched: str, scheme: str, size: Any) -> None:
+        page = opened(at=watched, wait="#runs li", viewport=size, color_scheme=scheme)
+        for rule in ("Mean2P", "MeanwO"):
+            page.click(f".run:has-text('{rule}')")
+            expect(page.locator("#detail h2").first).to_contain_text(rule)
+            found = Axe().run(page)
+            assert found.violations_count == 0, found.generate_report()
+            assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
