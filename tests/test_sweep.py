@@ -248,7 +248,8 @@ class TestStore:
         entries, complaints = store.read()
         assert {one.run for one in entries} == set(found[4:])
         assert len(complaints) == 5
-        for place, why in ((first, "no record"), (second, "format 0"), (third, "another run"), (fourth, "no record.json")):
+        wanted = {first: "no record", second: "format 0", third: "another run", fourth: "no record.json"}
+        for place, why in wanted.items():
             (said,) = (one for one in complaints if str(place) in one)
             assert why in said
             assert "\n" not in said

@@ -43,7 +43,7 @@ class Empire(Attack):
 
     .. math:: -\epsilon \, \bar x_H
 
-    ε = `scale` is 0.1 in Yi et al. 2024, text and program alike, and in ByzFL's IPM 3 by default. A sneak for ε
+    ε = `scale` is 0.1 in Yi et al. 2024, text and program alike, and in ByzFL's IPM 2 by default. A sneak for ε
     below 1, a siege for large ε.
 
     >>> Empire(scale=0.5)(View(honest=np.array([[1.0], [3.0]]), own=np.zeros((1, 1))))

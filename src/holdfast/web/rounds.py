@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import isfinite, sqrt
 from typing import Any
 
@@ -33,17 +33,18 @@ class Round:
     f: int
     rules: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def honest(self) -> list[int]:
         """Whoever tells the truth, and a number."""
-        return [i for i in range(len(self.X)) if i not in self.liars and isfinite(self.X[i].sum())]
+        finite = np.isfinite(self.X).all(axis=1)
+        return [i for i in range(len(self.X)) if finite[i] and i not in self.liars]
 
-    @property
+    @cached_property
     def mean(self) -> np.ndarray:
         """What the server would like to know."""
         return np.asarray(self.X[self.honest].mean(axis=0))
 
-    @property
+    @cached_property
     def deviation(self) -> float:
         """The honest standard deviation: the root of the mean squared distance to their mean."""
         return sqrt(float(np.square(self.X[self.honest] - self.mean).sum(axis=1).mean()))
@@ -170,10 +171,11 @@ def _voted(asked: Round, rule: TwoPhase) -> Told:
     lies = WorseLoss()(losses, np.array(liars, int), np.random.default_rng(0))
     winner = rule.elect(both, [*reports, *lies])
     gains = {str(i): float(pair[0] - pair[1]) for i, pair in (*reports, *lies)}
+    candidates = {name: _told(asked, one) for name, one in sides.items()}
     return {
-        **_told(asked, sides[winner.name]),
+        **candidates[winner.name],
         "promise": {},  # of what a vote ends in, nothing is proved for all rounds
-        "candidates": {name: _told(asked, one) for name, one in sides.items()},
+        "candidates": candidates,
         "winner": winner.name,
         "lead": winner.lead,
         "election": type(rule.election).__name__,

@@ -15,8 +15,11 @@ export class Plane {
     svg.append(...Object.values(this.layers));
     svg.addEventListener("pointerdown", (event) => this.pan(event));
     svg.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
-    new ResizeObserver(() => this.on.resized()).observe(svg);
-    this.measure();
+    this.resized = true;
+    new ResizeObserver(() => {
+      this.resized = true;
+      this.on.resized();
+    }).observe(svg);
   }
 
   measure() {
@@ -45,12 +48,15 @@ export class Plane {
   }
 
   // Points at once, wherever the answers are.
-  draw(state, told) {
+  draw(state, told, answer = told?.answers?.[state.chosen]) {
+    if (state.view !== this.view || this.resized) {
+      this.view = state.view;
+      this.measure();
+      this.grid();
+      this.resized = false;
+    }
     this.state = state;
-    this.view = state.view;
-    this.measure();
-    this.grid();
-    this.points(told?.answers?.[state.chosen]);
+    this.points(answer);
     if (told) this.answers(told);
   }
 

@@ -112,6 +112,22 @@ function election() {
 
 function rules() {
   const best = Math.min(...told.answers.filter((one) => !one.error).map((one) => one.away));
+  const shape = JSON.stringify([state.chosen, told.answers.map((one) => [one.rule, one.error])]);
+  if (by("rules").dataset.shape !== shape) rows(shape);
+  for (const [i, one] of told.answers.entries()) {
+    if (one.error) continue;
+    const cells = by("rules").children[i].querySelectorAll(".number");
+    const texts = [number(one.away), `${Math.round(100 * one.lied)} %`, number(one.certificate?.kappa)];
+    texts.forEach((text, k) => cells[k].textContent === text || (cells[k].textContent = text));
+    cells[0].classList.toggle("best", one.away <= best + 1e-12);
+  }
+}
+
+// The table anew: only when rules come or go, are chosen, or begin to refuse.
+function rows(shaped) {
+  const held = document.activeElement?.closest?.("#rules tr");
+  const [at, kind] = [held ? [...by("rules").children].indexOf(held) : -1, document.activeElement?.className];
+  by("rules").dataset.shape = shaped;
   by("rules").replaceChildren(
     ...told.answers.map((one, i) => {
       const mark = element("svg", { viewBox: "-10 -10 30 20", role: "img", "aria-label": `mark ${LETTERS[i]}` }, element("path", { class: colour(i), d: shape(i) }), element("text", { x: 10, y: 5, class: "letter" }, LETTERS[i]));
@@ -119,14 +135,11 @@ function rules() {
       const remove = html("button", { type: "button", class: "drop", "aria-label": `Remove ${one.rule}`, on: { click: () => without(i) } }, "×");
       const cells = one.error
         ? [html("td", { class: "error", colspan: 3 }, one.error.split(". ")[0].slice(0, 160))]
-        : [
-            html("td", { class: `number${one.away <= best + 1e-12 ? " best" : ""}` }, number(one.away)),
-            html("td", { class: "number" }, `${Math.round(100 * one.lied)} %`),
-            html("td", { class: "number" }, number(one.certificate?.kappa)),
-          ];
+        : [1, 2, 3].map(() => html("td", { class: "number" }));
       return html("tr", { "data-on": String(i === state.chosen) }, html("td", {}, mark), html("td", {}, choose), ...cells, html("td", {}, remove));
     }),
   );
+  if (at >= 0) by("rules").children[Math.min(at, told.answers.length - 1)]?.querySelector(`.${kind}`)?.focus(); // who pressed a key goes on there
 }
 
 function worker() {
@@ -155,8 +168,8 @@ function keep(push = false) {
 
 function change(words, since) {
   state = { ...state, ...words };
-  plane.draw(state, told?.answers.length === state.rules.length && !words.points ? told : null);
-  if (told && !words.rules) plane.points(told.answers[state.chosen]);
+  const known = told?.answers.length === state.rules.length;
+  plane.draw(state, known && !words.points && !words.rules ? told : null, known ? told.answers[state.chosen] : undefined);
   ask(since);
   keep();
 }
