@@ -3,7 +3,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 ROOT := $(shell test "$$(id -u)" = 0 || echo sudo)
 
-.PHONY: help install browser test lint cover fuzz docs notebook demo table tables paper picture certify deployment bench clean
+.PHONY: help install browser test lint cover fuzz docs notebook demo table tables paper picture screens certify deployment bench clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -63,6 +63,9 @@ paper: install  ## the paper's tables measured again; days, resumable; DATA=fold
 
 picture: install  ## the picture of sneak and siege in the README
 	$(RUN)/holdfast picture docs/sneak-siege.svg
+
+screens: browser  ## the pictures of both pages in docs/see.md, in a real browser
+	$(RUN)/python benchmarks/screens.py
 
 certify: install  ## try to break every proved constant and certificate: 10,000 rounds and more a rule, all honest sets; half an hour
 	HOLDFAST_CLOUDS=5000 $(RUN)/pytest -q -n 2 tests/test_guarantees.py -k never_claims_less

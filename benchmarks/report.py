@@ -277,6 +277,16 @@ def program() -> str:
     return "\n".join([*out, ""])
 
 
+def pages(text: str) -> str:
+    """docs/see.md with its table put in."""
+    out = ["| what | measured | bar |", "| --- | --- | --- |"]
+    for row in json.loads((RESULTS / "web.json").read_text())["rows"]:
+        name, _, unit = row["measure"].rpartition(", ")
+        out.append(f"| {row['what']}, {name} | {row['value']:.2g} {unit} | {row['bar']} |")
+    about = "In Chromium without a graphics card, on two cores (`benchmarks/web.py`)."
+    return put(text, "web", "\n".join([*out, "", about, ""]))
+
+
 def searches() -> str:
     """docs/search.md, whole: the optimum's price, many workers, little memory."""
     rows = json.loads((RESULTS / "search.json").read_text())["rows"]
@@ -321,7 +331,7 @@ if __name__ == "__main__":
     pictures()
     (ROOT / "docs" / "search.md").write_text(searches())
     docs = {"training": trained, "paper": papers, "guarantees": promises, "flower": flower, "distributed": distributed}
-    docs["coming-from"] = coming
+    docs |= {"coming-from": coming, "see": pages}
     made_of = {ROOT / "README.md": replaced} | {ROOT / "docs" / f"{name}.md": made for name, made in docs.items()}
     for path, made in made_of.items():
         path.write_text(made(path.read_text()))

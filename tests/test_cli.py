@@ -23,6 +23,7 @@ from holdfast.cli.app import app
 from holdfast.cli.example import EXAMPLES
 from holdfast.cli.files import load_all, save
 from holdfast.rules import CATALOGUE
+from tests.pages import ask, served
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
 
@@ -53,6 +54,10 @@ def demo(tmp_path: Path) -> Path:
 def test_every_command_has_help_with_an_example_that_runs(name: str, demo: Path) -> None:
     example = EXAMPLES[name]
     assert example in run(f"holdfast {name} --help", demo)
+    if name in ("play", "watch"):  # which serve until somebody interrupts them
+        with served(*shlex.split(example)[1:]) as address:
+            assert ask(address, "/")[0] == 200
+        return
     if name in ("runs", "report"):
         run("holdfast sweep sweep.toml --sample --only seed=0", demo)
     if name == "replay":

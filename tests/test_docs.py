@@ -128,6 +128,8 @@ def test_the_readme_s_figures_come_from_the_results() -> None:
     training = (ROOT / "docs" / "training.md").read_text()
     assert report["trained"](training) == training
     assert report["searches"]() == (ROOT / "docs" / "search.md").read_text()
+    see = (ROOT / "docs" / "see.md").read_text()
+    assert report["pages"](see) == see
     guarantees = (ROOT / "docs" / "guarantees.md").read_text()
     assert report["promises"](guarantees) == guarantees
 

@@ -27,7 +27,7 @@ function axes({ pen, wide, high }, [x0, x1], [y0, y1], text = (y) => `${+y.toPre
   const up = (y) => high - BELOW - ((y - y0) / Math.max(y1 - y0, 1e-12)) * (high - BELOW - 10);
   [pen.strokeStyle, pen.fillStyle, pen.lineWidth] = [style("--line"), style("--soft"), 1];
   pen.textAlign = "right";
-  for (const y of steps(y0, y1, Math.max(2, high / 50))) {
+  for (const y of steps(y0, y1, Math.max(2, high / 70))) {
     pen.beginPath();
     pen.moveTo(LEFT, up(y));
     pen.lineTo(wide - RIGHT, up(y));
@@ -35,14 +35,14 @@ function axes({ pen, wide, high }, [x0, x1], [y0, y1], text = (y) => `${+y.toPre
     pen.fillText(text(y), LEFT - 6, up(y) + 4);
   }
   pen.textAlign = "center";
-  for (const x of steps(x0, x1, Math.max(2, wide / 110))) pen.fillText(`${+x.toPrecision(6)}`, at(x), high - 5);
+  for (const x of steps(x0, x1, Math.max(2, wide / 160))) pen.fillText(`${+x.toPrecision(6)}`, at(x), high - 5);
   return { at, up };
 }
 
 function steps(low, high, many) {
   const rough = (high - low) / many || 1;
   const size = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((k) => k * size).find((one) => one >= rough);
+  const step = [5, 2, 1].map((k) => k * size).find((one) => one <= rough * (1 + 1e-9));
   const out = [];
   for (let x = Math.ceil(low / step - 1e-9) * step; x <= high + step * 1e-9; x += step) out.push(x);
   return out;
@@ -139,7 +139,7 @@ export function kept(canvas, told, workers, liars) {
   if (liars) pen.fillText("liars", LEFT - 6, (border + box.high) / 2 + 4);
   pen.textAlign = "center";
   const last = rounds * told.every;
-  for (const x of steps(0, last, Math.max(2, wide / 110))) pen.fillText(`${x}`, box.left + (x / last) * box.wide, high - 5);
+  for (const x of steps(0, last, Math.max(2, wide / 160))) pen.fillText(`${x}`, box.left + (x / last) * box.wide, high - 5);
   return box;
 }
 

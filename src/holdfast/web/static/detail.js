@@ -71,7 +71,7 @@ export class Detail {
     if (told.accuracy !== null) words.push(`accuracy ${told.accuracy.toFixed(4)}${told.paper ? ` (paper ${told.paper.accuracy.toFixed(2)})` : ""}`);
     if (told.outer !== null) words.push(`Outer won ${Math.round(100 * told.outer)} %`);
     if (told.skipped) words.push(`${told.skipped} rounds skipped`);
-    if (told.seconds !== null) words.push(told.seconds < 90 ? `${told.seconds.toFixed(0)} seconds` : `${(told.seconds / 60).toFixed(1)} minutes`);
+    if (told.seconds !== null) words.push(told.seconds < 90 ? `${told.seconds.toFixed(1)} s` : `${(told.seconds / 60).toFixed(1)} minutes`);
     this.at("about").textContent = `${words.join("; ")}.`;
     const events = this.at("d-events");
     events.hidden = !told.events.length;
