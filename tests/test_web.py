@@ -25,6 +25,7 @@ from holdfast.guarantees.bounds import bounds
 from holdfast.guarantees.criteria import worst
 from holdfast.guarantees.instances import DILEMMA, SIEGE, SNEAK
 from holdfast.twophase import AGGREGATORS
+from holdfast.web import rounds
 from holdfast.web.guard import LIMIT
 from holdfast.web.presets import listed, preset
 from holdfast.web.rounds import WORKERS, Round, answered, read
@@ -117,6 +118,15 @@ class TestRounds:
         assert "no known rule" in refused[0]
         assert "at least 13" in refused[1]
 
+    @pytest.mark.parametrize("text", ["GeometricMedian(iterations=1000000000)", "MeanExact(f=4, cap=99999999999)"])
+    def test_nobody_waits_for_a_rule(self, text: str) -> None:
+        (one,) = answered(Round(cloud().X, (), 4, (text,)))["answers"]
+        assert "numbers go up to 20,000" in one["error"]
+
+    def test_after_slow_rules_the_others_say_that_they_were_not_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(rounds, "SECONDS", 0.0)
+        assert all("was not asked" in one["error"] for one in answered(cloud())["answers"])
+
 
 class TestPresets:
     def test_the_dilemma_is_the_paper_s(self) -> None:
@@ -154,6 +164,12 @@ class TestPresets:
         assert proved is not None
         assert 0.4 * proved.value < bad.value <= proved.value * (1 + 1e-4)
         assert f"{bad.value:.3g}" in found["said"]
+
+    def test_a_rule_that_needs_many_is_broken_with_a_smaller_f(self) -> None:
+        found = preset({"name": "break", "rule": "Bulyan(f=5)", "n": 11, "f": 5})
+        assert (len(found["points"]), found["f"], len(found["liars"])) == (11, 2, 2)
+        with pytest.raises(BadInput, match="nothing to break"):
+            preset({"name": "break", "rule": "MeanwO(f=0)", "n": 2})
 
     @pytest.mark.parametrize("words", [{"name": "x"}, {"name": "ALIE", "n": 3, "liars": 3}, {"name": "far", "n": 1e9}])
     def test_what_cannot_be_is_a_sentence(self, words: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from math import inf
@@ -31,6 +32,7 @@ from holdfast.web.walk import walked
 
 STATIC = Path(__file__).parent / "static"
 MIXERS = "NNM(f={f}) >> CWTM(f={f})", "NNM(f={f}) >> GeometricMedian()"
+BUSY = asyncio.Semaphore(8)  # requests that are worked on at a time
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -103,8 +105,11 @@ def _get(work: Callable[[dict[str, str]], Any]) -> Handler:
 
 
 async def _done(work: Callable[[Any], Any], given: Any) -> Response:
+    if BUSY.locked():
+        return _json({"error": "the server is busy with other requests; ask again in a moment."}, 503)
     try:
-        return _json(await run_in_threadpool(work, given))
+        async with BUSY:
+            return _json(await run_in_threadpool(work, given))
     except BadInput as refusal:
         return _json({"error": str(refusal)}, 400)
 

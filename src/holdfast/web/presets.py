@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -16,7 +17,7 @@ from holdfast.guarantees.criteria import CRITERIA, worst
 from holdfast.guarantees.instances import DILEMMA, SIEGE, SNEAK
 from holdfast.spec import unknown
 from holdfast.twophase import TwoPhase
-from holdfast.web.rounds import FAR, WORKERS, Told, chosen
+from holdfast.web.rounds import FAR, SECONDS, WORKERS, Told, chosen
 
 WORKERS_USUAL, LIARS_USUAL = 13, 4
 MEAN, SHAPE = np.array([1.5, 0.7]), np.array([[0.75, 0.2], [0.2, 0.45]])  # of an honest cloud
@@ -61,13 +62,13 @@ def preset(given: Any) -> Told:
     if name not in known:
         raise BadInput(unknown(str(name)[:40], known, "preset"))
     n, liars = _count(given, "n", WORKERS_USUAL), _count(given, "liars", LIARS_USUAL)
-    if liars >= n:
-        raise BadInput(f"{liars} liars of {n} workers were given; leave one honest.")
     rng = np.random.default_rng(_count(given, "seed", 0, 0, 2**31))
     if name in STORIES:
         return told(DILEMMA, SNEAK if name == "sneak" else SIEGE, 5)
     if name == "break":
         return broken(str(given.get("rule", "")), min(n, SMALL), _count(given, "f", 2, 0))
+    if liars >= n:
+        raise BadInput(f"{liars} liars of {n} workers were given; leave one honest.")
     X = MEAN + rng.normal(size=(n, 2)) @ SHAPE
     if name == "far":
         X[-1] = 10.5, 5.7
@@ -97,10 +98,14 @@ def broken(text: str, n: int, f: int) -> Told:
     rule = chosen(text)
     if isinstance(rule, TwoPhase):  # a vote has no constant; its Inner has
         return broken(repr(rule.inner), n, f)
-    f = f if own(rule) is None else own(rule) or 0
-    if f == 0 or n <= 2 * f or n < rule.least():
-        n, f = max(n, rule.least(), 2 * f + 1), max(1, f)
-    found = searched(text if own(rule) is None else repr(rule), n, f)
+    while rule.least() > SMALL and own(rule):
+        rule = rule.lowered(1)
+    lie = own(rule)
+    f = min(max(1, f), (SMALL - 1) // 2) if lie is None else lie
+    if f == 0:
+        raise BadInput(f"{text} withstands nobody, so there is nothing to break; raise its f.")
+    n, text = max(n, rule.least(), 2 * f + 1), repr(rule)
+    found = searched(text, n, f)
     answer = np.asarray(rule(found.X))
     bad = worst("kappa", answer, found.X, f)
     middle, size = found.X.mean(axis=0), float(np.abs(found.X).max()) or 1.0
@@ -122,8 +127,11 @@ def searched(rule: str, n: int, f: int) -> Found:
     tries = search(asked)
     best = next(tries)
     with suppress(BadInput):  # without cma there are the structured rounds alone
+        until = time.monotonic() + SECONDS
         for better in tries:
             best = better
+            if time.monotonic() > until:  # a slow rule
+                break
     return best
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -22,6 +24,8 @@ from holdfast.twophase import AGGREGATORS, TwoPhase, needs
 Told = dict[str, Any]
 WORKERS, RULES, FAR = 40, 12, 1e6  # what one request may ask for at most
 LETTERS = 300  # of a rule's text
+COUNT = 20_000  # the largest whole number in a rule: steps, nodes of a search
+SECONDS = 2.0  # after which no further rule is asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +96,8 @@ def chosen(text: str) -> Any:
     if len(text) > LETTERS:
         raise BadInput(f"a rule of {len(text)} letters was given; write at most {LETTERS}.")
     rule = parse(text, AGGREGATORS)
+    if large := [number for number in re.findall(r"\d+", repr(rule)) if len(number) > 9 or int(number) > COUNT]:
+        raise BadInput(f"{text} has {large[0][:20]} in it; numbers go up to {COUNT:,} here, so that nobody waits.")
     if not isinstance(rule, TwoPhase) and not (isinstance(rule, Stage) and rule.answers):
         raise BadInput(f"{rule!r} does not answer with one vector; write a rule such as MeanwO(f=3).")
     return rule
@@ -99,8 +105,13 @@ def chosen(text: str) -> Any:
 
 def answered(asked: Round) -> Told:
     """Every rule's answer, by the library itself; a rule that refuses says why."""
-    answers = [_apart(asked, text) for text in asked.rules]
+    until = time.monotonic() + SECONDS
+    answers = [_apart(asked, text) if time.monotonic() < until else _late(text) for text in asked.rules]
     return {"mean": asked.mean.tolist(), "deviation": asked.deviation, "answers": answers}
+
+
+def _late(text: str) -> Told:
+    return {"rule": text, "error": f"was not asked: the rules before it took over {SECONDS:g} s; remove a slow one."}
 
 
 def _apart(asked: Round, text: str) -> Told:
