@@ -22,10 +22,11 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from holdfast.experiments.store import Store
 from holdfast.experiments.sweep import runs, sweep
+from holdfast.guarantees.instances import DILEMMA
 from holdfast.training import Run, train
 from holdfast.web.presets import listed
 from holdfast.web.rounds import answered, read
@@ -85,7 +86,7 @@ def opened(browser: Browser, address: str, serving: Any) -> Iterator[Open]:
 
 def state(page: Page) -> dict[str, Any]:
     """The round that the address holds, once it is written there."""
-    page.wait_for_timeout(250)
+    page.wait_for_timeout(450)
     words = parse_qs(urlsplit(page.url).fragment, keep_blank_values=True)
     points = [None if p == "nan" else [float(x) for x in p.split(",")] for p in words["p"][0].split(";")]
     liars = [int(i) for i in words["l"][0].split(".") if i]
@@ -108,7 +109,9 @@ def _written(x: float) -> str:
     """A number as the page writes it: three digits."""
     if abs(x) < 1e-9:
         return "0"
-    if abs(x) >= 1e4 or abs(x) < 1e-3:
+    if 1000 <= abs(x) < 1e5:
+        return f"{x:.0f}"
+    if abs(x) >= 1e5 or abs(x) < 1e-3:
         return re.sub(r"e([-+])0+", r"e\1", f"{x:.1e}")
     digits = max(0, 2 - int(np.floor(np.log10(abs(x)))))
     text = f"{x:.{digits}f}"
@@ -212,7 +215,6 @@ class TestPlayground:
         if name == "sneak":
             page.select_option("#preset", name)
         expect(page.locator("#preset")).to_have_value(name)
-        expect(page.locator("#preset")).to_be_enabled()
         found = settled(page)
         assert found["liars"]
         assert page.locator("#plane .point.liar").count() == len(found["liars"])
@@ -349,6 +351,100 @@ class TestPlayground:
         page.keyboard.press("Escape")
         expect(page.locator("#code")).to_be_hidden()
 
+    @staticmethod
+    def delayed(page: Page, what: str, seconds: Iterator[float]) -> None:
+        """Questions of this kind go out late, each by so much."""
+
+        def late(route: Route) -> None:
+            time.sleep(next(seconds))
+            route.continue_()
+
+        page.context.route(f"**/api/{what}", late)
+
+    @pytest.mark.parametrize("view", ["1,1,1e-300", "2e6,0,1e-10", "0,0,1e300", "1,1,-1"])
+    def test_no_link_hangs_the_page(self, opened: Open, view: str) -> None:
+        page = opened(f"#p=0,0;1,1;2,0&l=&f=0&r=Average()&c=0&v={view}")
+        page.click("#wider")
+        assert 1e-7 < settled(page)["view"][2] < 2e6
+
+    def test_an_answer_that_comes_late_is_not_drawn_over_another_round(self, opened: Open) -> None:
+        page = opened()
+        self.delayed(page, "round", iter([0.7] * 9))
+        page.locator("#plane .point").nth(9).focus()
+        page.keyboard.press("ArrowLeft")
+        page.wait_for_timeout(100)
+        page.select_option("#preset", "ALIE")
+        for _ in range(12):
+            assert "6 of 13" not in page.inner_text("#said")
+            page.wait_for_timeout(150)
+        page.context.unroute("**/api/round")
+        expect(page.locator("#said")).to_contain_text("9 of 13")
+
+    def test_after_a_refusal_the_newest_round_is_asked(self, opened: Open) -> None:
+        page = opened("#p=0,0;1,1;2,0&l=0.1&f=1&r=CWM()&c=0")
+        page.locator("#plane .point").nth(2).focus()
+        page.keyboard.press("Enter")  # nobody is honest
+        expect(page.locator("#toast.error")).to_contain_text("Nobody is honest")
+        for _ in range(3):  # honest and not, faster than answers come; in the end honest
+            page.keyboard.press("Enter")
+            page.keyboard.press("Enter")
+        page.keyboard.press("Enter")
+        expect(page.locator("#toast")).to_be_empty()
+        settled(page)
+        expect(page.locator("#rules tr")).to_have_count(1)
+        assert page.input_value("#f") == "1"
+
+    def test_a_story_ends_when_its_round_does(self, opened: Open) -> None:
+        page = opened()
+        page.click("#rules tr:nth-child(2) .name")
+        page.select_option("#preset", "break")
+        expect(page.locator("#said")).to_contain_text("rounds the worst has")
+        page.locator("#plane .point").first.focus()
+        page.keyboard.press("ArrowLeft")
+        expect(page.locator("#said")).not_to_contain_text("rounds the worst has")
+
+    def test_promises_are_of_the_rule_s_own_f(self, opened: Open) -> None:
+        points = "0,0;1,1;2,0;1,2;0,1;1,0;2,2;9,9;9,9.2;9.1,9"
+        page = opened(f"#p={points}&l=7.8.9&f=5&r=MeanwO(f=2)&r=MeanwO( f = 4 )&c=0")
+        expect(page.locator("#said")).to_contain_text("More lie than the f = 2 that MeanwO(f=2) withstands")
+        page.click("#rules tr:nth-child(2) .name")
+        expect(page.locator("#said")).to_contain_text("Certified for this one: whoever the 6 honest are")
+        page.fill("#f", "3")
+        assert settled(page)["rules"] == ["MeanwO(f=3)", "MeanwO(f=3)"]
+
+    def test_the_last_of_many_presets_stays(self, opened: Open) -> None:
+        page = opened()
+        self.delayed(page, "preset", iter([1.0, 0.0]))
+        page.select_option("#preset", "ALIE")
+        page.select_option("#preset", "far")
+        page.wait_for_timeout(1500)
+        assert len(settled(page)["liars"]) == 1
+        assert page.input_value("#preset") == "far"
+
+    def test_who_drags_a_point_that_goes_away_drags_no_other(self, opened: Open) -> None:
+        page = opened()
+        x, y = point(page, 7)
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + 30, y, steps=3)
+        page.keyboard.press("Delete")
+        page.mouse.move(x + 120, y + 40, steps=5)
+        page.mouse.up()
+        found = settled(page)["points"]
+        assert len(found) == 10
+        assert found == [*DILEMMA[:7].tolist(), *DILEMMA[8:].tolist()]
+
+    def test_long_texts_and_many_who_send_nothing_stay_in_the_page(self, opened: Open) -> None:
+        page = opened(f"#p={';'.join(['1,1', *['nan'] * 39])}&l=&f=1&r={'X' * 290}&c=0", viewport=PHONE)
+        expect(page.locator("#rules .error")).to_have_count(1)
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        frame = page.locator("#plane").bounding_box()
+        for i in range(40):
+            where = point(page, i)
+            assert frame is not None
+            assert frame["x"] < where[0] < frame["x"] + frame["width"]
+            assert frame["y"] < where[1] < frame["y"] + frame["height"]
+
     def test_a_server_that_is_gone_is_said(self, browser: Browser) -> None:
         with served("play") as address:
             page = browser.new_page()
@@ -442,6 +538,19 @@ class TestLiveView:
                 chart,
             )
         )
+
+    def test_the_run_that_was_chosen_last_is_shown(self, opened: Open, watched: str) -> None:
+        page = opened("#state=done", at=watched, wait="#runs li")
+        page.locator(".run").first.click()
+        for _ in range(5):
+            page.keyboard.press("ArrowDown")
+        chosen = page.locator(".run[aria-pressed=true]").get_attribute("data-key")
+        expect(page.locator("#detail")).to_contain_text(f"The record of {chosen}")
+        page.select_option("#state", "")
+        expect(page.locator("#runs li")).to_have_count(7)
+        page.reload()
+        page.wait_for_selector("#runs li")
+        assert page.input_value("#state") == ""
 
     def test_a_training_is_watched_as_it_goes(self, opened: Open, serving: Any, tmp_path: Path) -> None:
         call = [

@@ -183,7 +183,7 @@ def test_folders_and_files_that_are_no_runs(filled: Path, tmp_path: Path) -> Non
     (folder / "loop").symlink_to(folder / "loop")
     told = looked(Live(folder))
     assert len(told["rows"]) == 2
-    assert len(told["complaints"]) == 1
+    assert told["unread"] == len(told["complaints"]) == 1
     assert "bad" in told["complaints"][0]
 
 
@@ -213,10 +213,21 @@ def test_an_archive_and_one_run_alone(filled: Path, tmp_path: Path) -> None:
     assert (less["gone"], less["complaints"], less["total"]) == ([entries[1].key], [], 1)
     one = next(filled.iterdir())
     assert list(states(looked(Live(one)))) == [one.name]
+    moved = file.rename(tmp_path / "aside.jsonl")
+    assert looked(at)["total"] == 0
+    moved.rename(file)
+    assert looked(at)["total"] == 1
     folder = tmp_path / "both"
     shutil.copytree(one, folder / one.name)
     (folder / "archive.jsonl").write_text("".join(f"{one.text()}\n" for one in entries))
-    assert set(states(looked(Live(folder)))) == {one.key for one in entries}
+    at = Live(folder)
+    told = looked(at)
+    assert set(states(told)) == {one.key for one in entries}
+    assert told["total"] == 2
+    assert at.detail({"key": one.name})["kept"]  # the folder has its rounds
+    shutil.rmtree(folder / one.name)
+    less = looked(at, told["version"])
+    assert (less["gone"], list(states(less)), less["total"]) == ([], [one.name], 2)  # the archive still has it
 
 
 def test_own_rules_attacks_and_tasks_are_shown_by_their_text(tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -32,7 +33,7 @@ from holdfast.web.walk import walked
 
 STATIC = Path(__file__).parent / "static"
 MIXERS = "NNM(f={f}) >> CWTM(f={f})", "NNM(f={f}) >> GeometricMedian()"
-BUSY = asyncio.Semaphore(8)  # requests that are worked on at a time
+BUSY = asyncio.Semaphore(8)  # questions that are worked on at a time
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -92,7 +93,10 @@ def _post(work: Callable[[Any], Any]) -> Handler:
             return _json({"error": "what was sent is no JSON; send an object."}, 400)
         if not isinstance(given, dict):
             return _json({"error": f"{type(given).__name__} was sent; send an object."}, 400)
-        return await _done(work, given)
+        if BUSY.locked():
+            return _json({"error": "the server is busy with other requests; ask again in a moment."}, 503)
+        async with BUSY:
+            return await _done(work, given)
 
     return handle
 
@@ -105,13 +109,32 @@ def _get(work: Callable[[dict[str, str]], Any]) -> Handler:
 
 
 async def _done(work: Callable[[Any], Any], given: Any) -> Response:
-    if BUSY.locked():
-        return _json({"error": "the server is busy with other requests; ask again in a moment."}, 503)
     try:
-        async with BUSY:
-            return _json(await run_in_threadpool(work, given))
+        return _json(await in_thread(work, given))
     except BadInput as refusal:
         return _json({"error": str(refusal)}, 400)
+
+
+async def in_thread(work: Callable[[Any], Any], given: Any) -> Any:
+    """The work, done in a thread that nobody waits for when the server ends."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def tell(result: Any, error: BaseException | None) -> None:
+        if not done.done():
+            done.set_result(result) if error is None else done.set_exception(error)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = work(given)
+        except Exception as failure:
+            error = failure
+        with suppress(RuntimeError):  # the server has ended
+            loop.call_soon_threadsafe(tell, result, error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await done
 
 
 def _json(told: Any, status: int = 200) -> Response:

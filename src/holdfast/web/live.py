@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +24,25 @@ from holdfast.web.rounds import Told
 FRESH = 0.8  # seconds that a look at the store is good for
 PATIENCE = 0.25  # seconds that an answer waits for a look to end
 CURVE, ROUNDS, EVENTS = 64, 3000, 200  # points of a curve, rounds and events of a run that are told
+COMPLAINTS = 50  # that are told, of all
+LINES = "/"  # names of an archive's lines begin with what no folder's does
 MARKS = ("record.json", "metrics.jsonl", "summary.json", "done", "failed")
 SAID = 400  # letters
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What was last read of a folder, and the state of its files then."""
+    """What was last read of a folder, or of a line of an archive, and the state of its files then."""
 
     signature: Any
-    version: int
-    place: Path | None
-    entry: Entry | None
-    row: Told | None
+    place: Path | None = None
+    entry: Entry | None = None
+    row: Told = field(default_factory=dict)
     complaint: str = ""
+
+    @property
+    def key(self) -> str | None:
+        return self.entry.key if self.entry else None
 
 
 class Live:
@@ -46,8 +51,10 @@ class Live:
     def __init__(self, path: Path) -> None:
         self.path, self.epoch = path, f"{time.time_ns():x}"
         self.version, self.looked, self.scanning = 0, float("-inf"), False
-        self.seen: dict[str, Seen] = {}
-        self.gone: dict[str, int] = {}
+        self.seen: dict[str, Seen] = {}  # by folder, or by line of the archive
+        self.holders: dict[str, set[str]] = {}  # key of a run -> who has it: a folder, the archive, a copy
+        self.told: dict[str, int] = {}  # key -> version of its last change, also of its end
+        self.archive: tuple[Any, list[str]] = (None, [])  # its signature and complaints
         self.lock, self.over = threading.Lock(), threading.Event()
         self._begin()
 
@@ -57,18 +64,18 @@ class Live:
         self._begin()
         self.over.wait(PATIENCE)
         with self.lock:
-            rows = [one.row for one in self.seen.values() if one.row and one.version > since]
-            gone = [key for key, at in self.gone.items() if at > since]
-            complaints = [one.complaint for one in self.seen.values() if one.complaint]
-            total = sum(one.row is not None for one in self.seen.values())
-            told = {"epoch": self.epoch, "version": self.version, "rows": rows, "gone": gone, "total": total}
-        there = self.path.exists()
-        return told | {"scanning": self.scanning, "there": there, "complaints": complaints[:50]}
+            changed = sorted(key for key, at in self.told.items() if at > since)
+            rows = [self._of(key).row for key in changed if key in self.holders]
+            complaints = [*(one.complaint for one in self.seen.values() if one.complaint), *self.archive[1]]
+            told = {"epoch": self.epoch, "version": self.version, "rows": rows, "total": len(self.holders)}
+            told |= {"gone": [key for key in changed if key not in self.holders]}
+        told |= {"scanning": self.scanning, "there": self.path.exists()}
+        return told | {"complaints": complaints[:COMPLAINTS], "unread": len(complaints)}
 
     def detail(self, query: dict[str, str]) -> Told:
         """All rounds of one run from round `since` on, thinned out if they are very many."""
         with self.lock:
-            found = next((one for one in self.seen.values() if one.entry and one.entry.key == query.get("key")), None)
+            found = self._of(query["key"]) if query.get("key") in self.holders else None
         if found is None or found.entry is None:
             raise BadInput("there is no such run in this store any more; choose another.")
         one = found.entry
@@ -81,7 +88,7 @@ class Live:
         events = [[line["round"], str(text)[:SAID]] for line in lines for text in _list(line.get("events"))]
         columns = ("lead", "margin", "kappa", "liars", "norm")
         return {
-            **(found.row or {}),
+            **found.row,
             "record": one.run.record(),
             "why": one.why[:4000],
             "from": since,
@@ -93,6 +100,10 @@ class Live:
             "events": events[-EVENTS:],
         }
 
+    def _of(self, key: str) -> Seen:
+        """Who tells of a run that several have: a folder before the archive, which has no rounds."""
+        return self.seen[min(self.holders[key], key=lambda name: (name.startswith(LINES), name))]
+
     def _begin(self) -> None:
         """Begin to read what changed, unless somebody does or did just now."""
         with self.lock:
@@ -103,15 +114,13 @@ class Live:
 
     def _scan(self) -> None:
         try:
-            found: set[str] = set()
-            for name, place in self._places():
-                found.add(name)
+            places = self._places()
+            for name, place in places:
                 self._folder(name, place)
-            for name, one in self._archived():
-                found.add(name)
-                if name not in self.seen:
-                    self._note(name, Seen(None, 0, None, one, row(one)))
-            self._forget(found)
+            lines = self._archived()
+            there = {*lines, *(name for name, _ in places)}
+            for name in [name for name in self.seen if name not in there]:
+                self._note(name, None)
         finally:
             self.looked, self.scanning = time.monotonic(), False
             self.over.set()
@@ -125,54 +134,52 @@ class Live:
         except OSError:
             return []
 
-    def _archived(self) -> list[tuple[str, Entry]]:
-        """The runs of an archive that is the store, or lies in it; read again when its file changes."""
+    def _archived(self) -> list[str]:
+        """The names of an archive's runs, the store itself or a file in it; read again when the file changes."""
         file = self.path if self.path.is_file() else self.path / ARCHIVE
         signature = _stat(file)
-        before = self.seen.get(f"{file}:")
-        if signature is None:
-            return []
-        if before is None or before.signature != signature:
+        if signature == self.archive[0]:
+            return [name for name in self.seen if name.startswith(LINES)]
+        entries: list[Entry] = []
+        complaints: list[str] = []
+        if signature is not None:
             try:
                 entries, complaints = archive(file)
             except OSError as error:
-                entries, complaints = [], [f"{file} cannot be read ({error.strerror})."]
-            said = complaints[0] if complaints else ""
-            self._forget({name for name, one in self.seen.items() if one.signature is not None or one.complaint})
-            self._note(f"{file}:", Seen(signature, 0, None, None, None, said))
-            return [(f"{file}:{one.key}", one) for one in entries]
-        return [(name, one.entry) for name, one in self.seen.items() if name.startswith(f"{file}:") and one.entry]
+                complaints = [f"{file} cannot be read ({error.strerror})."]
+        for one in entries:
+            self._note(f"{LINES}{one.key}", Seen(signature, None, one, row(one)))
+        self.archive = (signature, complaints)
+        return [f"{LINES}{one.key}" for one in entries]
 
     def _folder(self, name: str, place: Path) -> None:
         marks = tuple(_stat(place / mark) for mark in MARKS)
-        running = marks[3] is None and in_use(place)
+        signature = (marks, marks[3] is None and in_use(place))
         before = self.seen.get(name)
-        if before is not None and before.signature == (marks, running):
+        if before is not None and before.signature == signature:
             return
-        if marks[0] is None:
-            self._note(name, Seen((marks, running), 0, None, None, None))  # no run yet, or none any more
-            return
-        entries, complaints = apart([(str(place), lambda: entry(place))])
-        one = entries[0] if entries else None
-        said = complaints[0] if complaints else ""
-        self._note(name, Seen((marks, running), 0, place, one, None if one is None else row(one), said))
+        seen = Seen(signature)  # no run yet, or none any more
+        if marks[0] is not None:
+            entries, complaints = apart([(str(place), lambda: entry(place))])
+            one = entries[0] if entries else None
+            seen = Seen(signature, place, one, row(one) if one else {}, complaints[0] if complaints else "")
+        self._note(name, seen)
 
-    def _note(self, name: str, seen: Seen) -> None:
+    def _note(self, name: str, now: Seen | None) -> None:
+        """What is known by this name now; None: nothing any more."""
         with self.lock:
+            before = self.seen.pop(name, None)
+            if before is not None and before.key:
+                self.holders[before.key].discard(name)
+            if now is not None:
+                self.seen[name] = now
+                if now.key:
+                    self.holders.setdefault(now.key, set()).add(name)
             self.version += 1
-            before = self.seen.get(name)
-            self.seen[name] = Seen(seen.signature, self.version, seen.place, seen.entry, seen.row, seen.complaint)
-            if before is not None and before.row and (seen.row is None or seen.row["key"] != before.row["key"]):
-                self.gone[before.row["key"]] = self.version
-            if seen.row:
-                self.gone.pop(seen.row["key"], None)
-
-    def _forget(self, found: set[str]) -> None:
-        with self.lock:
-            for name in [name for name in self.seen if name not in found and not name.endswith(":")]:
-                self.version += 1
-                if (old := self.seen.pop(name).row) is not None:
-                    self.gone[old["key"]] = self.version
+            for key in {one.key for one in (before, now) if one is not None and one.key}:
+                self.told[key] = self.version
+                if not self.holders[key]:
+                    del self.holders[key]
 
 
 def row(one: Entry) -> Told:

@@ -19,7 +19,7 @@ from holdfast.spec import unknown
 from holdfast.twophase import TwoPhase
 from holdfast.web.rounds import FAR, SECONDS, WORKERS, Told, chosen
 
-WORKERS_USUAL, LIARS_USUAL = 13, 4
+N, LIARS = 13, 4  # workers of a cloud, the last of them liars
 MEAN, SHAPE = np.array([1.5, 0.7]), np.array([[0.75, 0.2], [0.2, 0.45]])  # of an honest cloud
 SMALL = 11  # workers up to which all honest sets are looked at in a moment
 BUDGET = 600  # rounds that a search tries
@@ -33,6 +33,7 @@ OTHERS = (
     "CodedPGA",
     "Spread",
 )  # nothing to see in the plane
+ASKING = ("PGA", "Canvass")  # attacks that ask the rule
 STORIES = {
     "sneak": "Sneak: liars among the honest (Yi et al. 2024)",
     "siege": "Siege: liars around the honest, the same points",
@@ -56,33 +57,39 @@ def listed() -> list[Told]:
 
 
 def preset(given: Any) -> Told:
-    """The points, who lies, and the f that a preset has; `rule`, `n`, `liars`, `seed` as far as it depends on them."""
+    """The points, who lies, and the f that a preset has; `rule`, `seed`, and, to break a rule, `n` and `f`."""
     name = given.get("name")
     known = [one["name"] for one in listed()]
     if name not in known:
         raise BadInput(unknown(str(name)[:40], known, "preset"))
-    n, liars = _count(given, "n", WORKERS_USUAL), _count(given, "liars", LIARS_USUAL)
     rng = np.random.default_rng(_count(given, "seed", 0, 0, 2**31))
+    n, f, rule = min(_count(given, "n", SMALL), SMALL), _count(given, "f", 2, 0), str(given.get("rule", ""))
     if name in STORIES:
         return told(DILEMMA, SNEAK if name == "sneak" else SIEGE, 5)
-    if name == "break":
-        return broken(str(given.get("rule", "")), min(n, SMALL), _count(given, "f", 2, 0))
-    if liars >= n:
-        raise BadInput(f"{liars} liars of {n} workers were given; leave one honest.")
-    X = MEAN + rng.normal(size=(n, 2)) @ SHAPE
+    try:
+        return broken(rule, n, f) if name == "break" else clouded(str(name), rule, rng)
+    except BadInput as refusal:  # of the rule; the question was sound
+        return {"refused": str(refusal)}
+
+
+def clouded(name: str, rule: str, rng: np.random.Generator) -> Told:
+    """An honest cloud, and what liars send beside it."""
+    X = MEAN + rng.normal(size=(N, 2)) @ SHAPE
     if name == "far":
         X[-1] = 10.5, 5.7
-        return told(X, [n - 1], max(1, min(liars, (n - 1) // 2)))
+        return told(X, [N - 1], LIARS)
     if name == "nan":
-        X[n - liars :] = np.nan
+        X[-LIARS:] = np.nan
     else:
-        X[n - liars :] = attacked(name, X[: n - liars], X[n - liars :], str(given.get("rule", "")), liars, rng)
-    return told(X, range(n - liars, n), min(liars, (n - 1) // 2))
+        X[-LIARS:] = attacked(name, X[:-LIARS], X[-LIARS:], rule, rng)
+    return told(X, range(N - LIARS, N), LIARS)
 
 
-def attacked(name: str, honest: np.ndarray, own_rows: np.ndarray, rule: str, f: int, rng: Any) -> np.ndarray:
+def attacked(name: str, honest: np.ndarray, mine: np.ndarray, rule: str, rng: Any) -> np.ndarray:
     """What the attack sends; one that asks the server's rule asks the chosen one."""
-    view = View(honest=honest, own=own_rows, f=f, rng=rng, **({"rule": chosen(rule)} if rule else {}))
+    view = View(
+        honest=honest, own=mine, f=LIARS, rng=rng, **({"rule": chosen(rule)} if name in ASKING and rule else {})
+    )
     rows = np.asarray(ATTACKS[name]()(view), float)
     return np.clip(rows, -FAR, FAR)
 
@@ -124,10 +131,10 @@ def broken(text: str, n: int, f: int) -> Told:
 def searched(rule: str, n: int, f: int) -> Found:
     """The worst of the structured rounds, and of a short search from them where cma is installed."""
     asked = Search(rule, n, f, 2, "kappa", BUDGET)
+    until = time.monotonic() + SECONDS
     tries = search(asked)
     best = next(tries)
     with suppress(BadInput):  # without cma there are the structured rounds alone
-        until = time.monotonic() + SECONDS
         for better in tries:
             best = better
             if time.monotonic() > until:  # a slow rule

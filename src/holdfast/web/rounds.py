@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from math import isfinite, sqrt
 from typing import Any
@@ -14,17 +13,19 @@ import numpy as np
 
 from holdfast.attacks.voters import WorseLoss
 from holdfast.errors import BadInput
+from holdfast.experiments.where import short
 from holdfast.guarantees.bounds import bounds, own
 from holdfast.guarantees.certificate import certificate
 from holdfast.rules.base import Stage
 from holdfast.rules.decision import Decision
 from holdfast.spec import parse
 from holdfast.twophase import AGGREGATORS, TwoPhase, needs
+from holdfast.values import Value
 
 Told = dict[str, Any]
 WORKERS, RULES, FAR = 40, 12, 1e6  # what one request may ask for at most
 LETTERS = 300  # of a rule's text
-COUNT = 20_000  # the largest whole number in a rule: steps, nodes of a search
+COUNT = 2_000  # the largest whole number in a rule, such as its steps; nodes of a search: as many as usual
 SECONDS = 2.0  # after which no further rule is asked
 
 
@@ -96,11 +97,23 @@ def chosen(text: str) -> Any:
     if len(text) > LETTERS:
         raise BadInput(f"a rule of {len(text)} letters was given; write at most {LETTERS}.")
     rule = parse(text, AGGREGATORS)
-    if large := [number for number in re.findall(r"\d+", repr(rule)) if len(number) > 9 or int(number) > COUNT]:
-        raise BadInput(f"{text} has {large[0][:20]} in it; numbers go up to {COUNT:,} here, so that nobody waits.")
+    _brief(rule)
     if not isinstance(rule, TwoPhase) and not (isinstance(rule, Stage) and rule.answers):
         raise BadInput(f"{rule!r} does not answer with one vector; write a rule such as MeanwO(f=3).")
     return rule
+
+
+def _brief(rule: Any) -> None:
+    """Refuse a rule that was told to take its time, in any of its parts."""
+    for field in fields(rule):
+        given = getattr(rule, field.name)
+        for part in given if isinstance(given, tuple) else (given,):
+            if isinstance(part, Value):
+                _brief(part)
+        most = int(field.default) if field.name == "cap" and isinstance(field.default, int) else COUNT
+        if type(given) is int and given > most:
+            said = f"{type(rule).__name__} was given {field.name} = {_few(given)}"
+            raise BadInput(f"{said}; it goes up to {most:,} here, so that nobody waits.")
 
 
 def answered(asked: Round) -> Told:
@@ -120,7 +133,7 @@ def _apart(asked: Round, text: str) -> Told:
         told = _voted(asked, rule) if isinstance(rule, TwoPhase) else _decided(asked, rule)
     except BadInput as refusal:
         return {"rule": text, "error": str(refusal)}
-    return {"rule": text, **told}
+    return {"rule": text, "named": short(repr(rule)), **told}
 
 
 def _decided(asked: Round, rule: Any) -> Told:
@@ -128,7 +141,10 @@ def _decided(asked: Round, rule: Any) -> Told:
 
 
 def _told(asked: Round, decision: Decision) -> Told:
-    total = float(decision.weights.sum()) or 1.0
+    total, n = float(decision.weights.sum()) or 1.0, len(decision.rows)
+    mine = own(decision.rule)
+    f = asked.f if mine is None else mine
+    over = len(set(asked.liars) & {*map(int, decision.rows)}) > f  # more lie than it withstands: nothing is promised
     return {
         "value": decision.value.tolist(),
         "away": float(np.linalg.norm(decision.value - asked.mean)),
@@ -141,35 +157,38 @@ def _told(asked: Round, decision: Decision) -> Told:
         "why": decision.rule.why,
         "note": decision.note,
         "ball": decision.ball,
-        "promise": promised(decision.rule, len(decision.rows), asked.f),
-        "certificate": _certified(asked, decision),
+        "used": short(repr(decision.rule)),
+        "n": n,
+        "f": f,
+        "over": over,
+        "promise": {} if over else promised(decision.rule, n, f),
+        "certificate": None if over else _certified(asked, decision, f),
     }
 
 
 @lru_cache(maxsize=2048)
 def promised(rule: Any, n: int, f: int) -> dict[str, str]:
-    """The proved constants for n workers, as people read them; a rule without f of its own is asked about this one."""
+    """The proved constants for n workers of which f lie, as people read them."""
     try:
-        return {name: one.text for name, one in bounds(rule, n, f if own(rule) is None else None).items()}
+        return {name: one.text for name, one in bounds(rule, n, f).items()}
     except BadInput:
         return {}
 
 
-def _certified(asked: Round, decision: Decision) -> Told | None:
+def _certified(asked: Round, decision: Decision, f: int) -> Told | None:
     """What is certain about this round; `region` is for the honest set that is true here: √κ of its deviations."""
     try:
-        found = certificate(decision, asked.X, f=asked.f if own(decision.rule) is None else None)
+        found = certificate(decision, asked.X, f=f)
     except BadInput:
         return None
-    enough = len(asked.honest) >= found.n - found.f
     numbers = {
         "kappa": found.kappa,
         "within": found.within(),
         "anywhere": found.anywhere,
-        "region": sqrt(found.kappa) * asked.deviation if enough else None,
+        "region": sqrt(found.kappa) * asked.deviation,
     }
     finite = {name: value if value is not None and isfinite(value) else None for name, value in numbers.items()}
-    return {**finite, "how": found.how, "f": found.f, "n": found.n}
+    return {**finite, "how": found.how}
 
 
 def _voted(asked: Round, rule: TwoPhase) -> Told:

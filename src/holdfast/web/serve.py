@@ -44,7 +44,12 @@ def serve(
     held = bound(port)
     port = held.getsockname()[1]
     config = uvicorn.Config(
-        create(port, store), log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False
+        create(port, store),
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=1,
+        server_header=False,
+        ws="none",
     )
     server = uvicorn.Server(config)
     address = f"http://{HOST}:{port}{page}"

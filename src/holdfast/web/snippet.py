@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from holdfast.twophase import TwoPhase
-from holdfast.web.rounds import Round, chosen
+from holdfast.web.rounds import Round, answered, chosen
 
 VOTE = """both = rule.propose(X, rng=np.random.default_rng(0))
 sides = {"inner": both.inner, "outer": both.outer}
@@ -19,8 +19,8 @@ answers[rule] = sides[winner.name].value
 
 
 def snippet(asked: Round) -> str:
-    """A program that prints every rule's answer and its distance to the honest mean."""
-    rules = [chosen(text) for text in asked.rules]
+    """A program that prints the distance to the honest mean of every rule that answers."""
+    rules = [chosen(one["rule"]) for one in answered(asked)["answers"] if "error" not in one]
     plain = [rule for rule in rules if not isinstance(rule, TwoPhase)]
     phases = [rule for rule in rules if isinstance(rule, TwoPhase)]
     rows = ",\n    ".join("[np.nan, np.nan]" if np.isnan(x[0]) else f"[{x[0]!r}, {x[1]!r}]" for x in asked.X.tolist())

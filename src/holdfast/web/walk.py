@@ -28,13 +28,13 @@ def walked(asked: Round, given: Any) -> Told:
     rule = chosen(asked.rules[0]) if asked.rules else None
     if rule is None or not asked.liars:
         raise BadInput("a walk was asked for without a rule or without a liar; choose a rule and make somebody lie.")
+    until = time.monotonic() + SECONDS / 2
     harm, rng = harmed(asked, rule), np.random.default_rng(step)
     liars = list(asked.liars)
     start = np.where(np.isfinite(asked.X[liars]), asked.X[liars], asked.mean)
     before = harm(start)
     looked = [np.clip(rows, frame[0], frame[1]) for rows in _moves(start, reach * (frame[1] - frame[0]).max(), rng)]
-    until = time.monotonic() + SECONDS / 2
-    found = [harm(rows) for rows in looked if time.monotonic() < until]  # of a slow rule, some of them
+    found = [harm(rows) for rows in looked if time.monotonic() < until] or [before]  # of a slow rule, some of them
     top = int(np.argmax(found))
     better = found[top] > before * (1 + 1e-9) + 1e-12
     X = asked.X.copy()

@@ -11,6 +11,6 @@ export async function post(path, body) {
 
 async function told(response) {
   const found = await response.json().catch(() => ({ error: `the server answered ${response.status}.` }));
-  if (!response.ok) throw new Error(found.error ?? `the server answered ${response.status}.`);
+  if (!response.ok) throw Object.assign(new Error(found.error ?? `the server answered ${response.status}.`), { status: response.status });
   return found;
 }

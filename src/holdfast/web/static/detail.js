@@ -15,8 +15,9 @@ export class Detail {
 
   // Show a run, or what is new of it; `row` has the version that the list knows.
   async show(row) {
-    if (!row) return this.empty();
+    this.wanted = row;
     if (this.busy) return;
+    if (!row) return this.empty();
     const same = this.key === row.key;
     this.busy = true;
     try {
@@ -33,6 +34,7 @@ export class Detail {
     } finally {
       this.busy = false;
     }
+    if (this.wanted?.key !== row.key) await this.show(this.wanted); // another was chosen meanwhile
   }
 
   empty() {

@@ -65,13 +65,15 @@ export class Plane {
     const every = step * this.unit > 250 ? step / 5 : step * this.unit > 120 ? step / 2 : step;
     const [[left, low], [right, high]] = this.frame();
     const made = [];
-    const text = (x) => `${+x.toPrecision(6)}`;
-    for (let k = Math.ceil(left / every); k * every <= right; k++) {
+    const digits = Math.max(0, Math.min(12, Math.ceil(-Math.log10(every)) + 1));
+    const text = (x) => `${+x.toFixed(digits)}`;
+    const lines = (from, to) => Array.from({ length: Math.min(100, Math.floor(to / every) - Math.ceil(from / every) + 1) }, (_, k) => Math.ceil(from / every) + k);
+    for (const k of lines(left, right)) {
       const [x] = this.at([k * every, 0]);
       made.push(element("line", { class: k ? "grid" : "axis", x1: x, x2: x, y1: 0, y2: this.high }));
       made.push(element("text", { class: "tick", x: x + 3, y: this.high - 4 }, text(k * every)));
     }
-    for (let k = Math.ceil(low / every); k * every <= high; k++) {
+    for (const k of lines(low, high)) {
       const [, y] = this.at([0, k * every]);
       made.push(element("line", { class: k ? "grid" : "axis", x1: 0, x2: this.wide, y1: y, y2: y }));
       made.push(element("text", { class: "tick", x: 4, y: y - 3 }, text(k * every)));
@@ -89,7 +91,7 @@ export class Plane {
     const places = new Map();
     points.forEach((p, i) => {
       const lies = liars.includes(i);
-      const [x, y] = p ? this.at(p) : [18 + 24 * silent.indexOf(i), 20];
+      const [x, y] = p ? this.at(p) : this.shelf(silent.indexOf(i));
       const spot = `${x.toFixed(1)} ${y.toFixed(1)}`;
       places.set(spot, [...(places.get(spot) ?? []), i]);
       const weight = answer?.weights ? answer.weights[i] : 1;
@@ -113,6 +115,12 @@ export class Plane {
       for (const i of some.slice(1)) layer.children[i].children[4].textContent = "";
     }
     this.silent = silent.length;
+  }
+
+  // Where those stand who send no number: in rows at the top.
+  shelf(k) {
+    const many = Math.max(1, Math.floor((this.wide - 90) / 24));
+    return [18 + 24 * (k % many), 20 + 26 * Math.floor(k / many)];
   }
 
   made(i) {
@@ -145,17 +153,25 @@ export class Plane {
     const node = event.currentTarget;
     node.setPointerCapture(event.pointerId);
     const begin = [event.clientX, event.clientY];
+    const held = (this.held = {});
     let moved = false;
     const move = (next) => {
+      if (this.held !== held || next.pointerId !== event.pointerId) return;
       moved ||= Math.hypot(next.clientX - begin[0], next.clientY - begin[1]) > 3;
       if (moved) this.on.move(i, this.from(next.clientX, next.clientY), next.timeStamp);
     };
     const end = () => {
       node.removeEventListener("pointermove", move);
+      this.release();
       this.on.moved();
     };
     node.addEventListener("pointermove", move);
     for (const name of ["pointerup", "pointercancel"]) node.addEventListener(name, end, { once: true });
+  }
+
+  // Whoever drags a point that is no longer the same lets go of it.
+  release() {
+    this.held = null;
   }
 
   pan(event) {
@@ -167,7 +183,7 @@ export class Plane {
     };
     const end = () => window.removeEventListener("pointermove", move);
     window.addEventListener("pointermove", move);
-    window.addEventListener("pointerup", end, { once: true });
+    for (const name of ["pointerup", "pointercancel"]) window.addEventListener(name, end, { once: true });
   }
 
   wheel(event) {
@@ -189,8 +205,8 @@ export class Plane {
     for (const [name, one] of Object.entries(focus?.candidates ?? (focus ? { "": focus } : {}))) {
       if (show.includes("ball") && one.ball && points[one.ball[0]]) circle(`ball ${name}`, points[one.ball[0]], one.ball[1]);
     }
-    if (show.includes("region") && focus?.certificate?.region > 0) circle("region", focus.value, focus.certificate.region);
-    const mean = this.at(told.mean);
+    if (show.includes("region") && focus?.certificate?.region > 0) circle(this.beyond(focus) ? "region beyond" : "region", focus.value, focus.certificate.region);
+    const mean = told.mean && this.at(told.mean);
     if (focus?.value) {
       const to = this.at(focus.value);
       lines.push(element("line", { class: "off", x1: mean[0], y1: mean[1], x2: to[0], y2: to[1] }));
@@ -198,18 +214,27 @@ export class Plane {
     if (show.includes("votes") && focus?.gains) lines.push(...this.votes(focus));
     this.layers.regions.replaceChildren(...regions, ...(this.silent ? this.tray() : []));
     this.layers.lines.replaceChildren(...lines);
-    this.layers.answers.replaceChildren(...this.marks(told), element("path", { class: "star", d: STAR, transform: `translate(${mean})` }));
+    const star = mean ? [element("path", { class: "star", d: STAR, transform: `translate(${mean})` })] : [];
+    this.layers.answers.replaceChildren(...this.marks(told), ...star);
+  }
+
+  // Whether the certified region is all that one sees.
+  beyond(answer) {
+    const [[left, low], [right, high]] = this.frame();
+    const corners = [[left, low], [left, high], [right, low], [right, high]];
+    return corners.every(([x, y]) => Math.hypot(x - answer.value[0], y - answer.value[1]) < (answer.certificate?.region ?? 0));
   }
 
   tray() {
-    const wide = 12 + 24 * this.silent;
-    return [element("rect", { class: "tray", x: 3, y: 3, width: wide, height: 34, rx: 6 }), element("text", { class: "said", x: wide + 8, y: 24 }, "send NaN")];
+    const places = Array.from({ length: this.silent }, (_, k) => this.shelf(k));
+    const [wide, high] = [Math.max(...places.map(([x]) => x)) + 18, Math.max(...places.map(([, y]) => y)) + 16];
+    return [element("rect", { class: "tray", x: 3, y: 3, width: wide, height: high, rx: 6 }), element("text", { class: "said", x: wide + 8, y: 24 }, "send NaN")];
   }
 
   votes(focus) {
     return Object.entries(focus.gains).flatMap(([i, gain]) => {
       const [point, lies] = [this.state.points[i], this.state.liars.includes(+i)];
-      if (!point) return [];
+      if (!point || !gain) return [];
       const side = gain > 0 ? "outer" : "inner";
       const [[x1, y1], [x2, y2]] = [this.at(point), this.at(focus.candidates[side].value)];
       return [element("line", { class: `vote ${side}${lies ? " lie" : ""}`, x1, y1, x2, y2 })];

@@ -4,23 +4,26 @@ import { get, post } from "./api.js";
 import { LETTERS, colour, element, html, shape } from "./marks.js";
 import { Plane } from "./plane.js";
 import { saveSvg } from "./save.js";
-import { MOST, decode, encode, fitted, withF } from "./state.js";
+import { MOST, clamped, decode, encode, fitted, withF } from "./state.js";
 
 const USUAL = ["Average()", "MeanwO(f=5)", "CenterwO(f=5)", "OuterMean(f=5)", "Mean2P(f=5)", "CWTM(f=5)", "GeometricMedian()"];
 const PAUSE = 110; // milliseconds between steps of a walk
 const by = (id) => document.getElementById(id);
-const number = (x, digits = 3) => (x === null || x === undefined ? "–" : Math.abs(x) < 1e-9 ? "0" : Math.abs(x) >= 1e4 || (x && Math.abs(x) < 1e-3) ? x.toExponential(1) : x.toPrecision(digits));
+const number = (x, digits = 3) => (x === null || x === undefined ? "–" : Math.abs(x) < 1e-9 ? "0" : Math.abs(x) >= 1000 && Math.abs(x) < 1e5 ? x.toFixed(0) : Math.abs(x) >= 1e5 || (x && Math.abs(x) < 1e-3) ? x.toExponential(1) : x.toPrecision(digits));
 
 let state = { points: [[0, 0]], liars: [], f: 5, rules: USUAL, chosen: 4, view: { x: 0, y: 0, half: 2 }, show: ["ball", "region", "votes"] };
 let told = null;
 let story = "";
 let seed = 0;
-let walking = false;
+let walk = 0; // counts walks; 0: nobody walks
+let walks = 0;
+let known = []; // rules to suggest
 
 // Asking: one question at a time; the newest state is asked as soon as the last answer is drawn.
 let asking = false;
 let waiting = null;
 let refused = false;
+let picture = 0; // counts presets and links
 
 function ask(since = performance.now()) {
   waiting = since;
@@ -31,18 +34,28 @@ async function asked() {
   asking = true;
   while (waiting !== null) {
     const since = waiting;
+    const of = picture;
     waiting = null;
     const { points, liars, f, rules } = state;
+    if (points.every((point, i) => !point || liars.includes(i))) {
+      blank("Nobody is honest and sends numbers; make somebody so.");
+      continue;
+    }
+    let found;
     try {
-      told = await post("/api/round", { points, liars, f, rules });
+      found = await post("/api/round", { points, liars, f, rules });
       if (refused) refuse("");
       refused = false;
     } catch (error) {
-      refuse(error.message);
-      refused = true;
-      break;
+      if (error.status === 503) {
+        waiting ??= since;
+        await new Promise((done) => setTimeout(done, 300));
+      } else if (waiting === null) blank(error.message);
+      continue;
     }
-    if (told.answers.length !== state.rules.length) continue; // a rule came or went meanwhile
+    if (of !== picture || rules !== state.rules || points.length !== state.points.length) continue; // it is another round meanwhile
+    told = found;
+    state = { ...state, rules: found.answers.map((one) => one.named ?? one.rule) };
     draw();
     drawn(since);
   }
@@ -60,6 +73,14 @@ function drawn(since) {
     };
     channel.port2.postMessage(0);
   });
+}
+
+// A round that the server refuses: why, and the names alone.
+function blank(said) {
+  refuse(said);
+  refused = true;
+  told = { mean: null, answers: state.rules.map((rule) => ({ rule, error: "–" })) };
+  draw();
 }
 
 function refuse(text) {
@@ -90,13 +111,16 @@ function sentence() {
   const one = told.answers[state.chosen];
   if (!one) return story || "Add a rule.";
   if (one.error) return one.error;
+  if (one.error === "–") return "";
   const sure = one.certificate;
   const parts = [`${story ? `${story} ` : ""}${one.rule} is ${number(one.away)} from the honest mean`];
-  parts.push(one.measure === "share" ? "it uses parts of all workers" : `it keeps ${one.kept.length} of ${state.points.length}, leaves out ${one.left.length}`);
+  parts.push(one.measure === "share" ? `it uses parts of ${one.kept.length} of ${state.points.length}` : `it keeps ${one.kept.length} of ${state.points.length}, leaves out ${one.left.length}`);
   if (Object.keys(one.dropped).length) parts.push(`drops ${Object.keys(one.dropped).join(", ")} (${Object.values(one.dropped)[0]})`);
-  const promise = one.promise?.kappa ? ` Proved for all rounds: κ ${one.promise.kappa}, λ ${one.promise.lambda}.` : "";
-  const here = sure?.region ? ` Certified for this one: whoever the ${sure.n - sure.f} honest are, their mean is within √κ(X) = ${number(Math.sqrt(sure.kappa))} of their deviations, here ${number(sure.region)}.` : "";
-  const more = state.liars.length > state.f ? ` More lie (${state.liars.length}) than f = ${state.f}: nothing is promised.` : "";
+  const who = one.used === one.rule || one.gains ? "" : ` of ${one.used}`;
+  const promise = one.promise?.kappa ? ` Proved${who} for all rounds of ${one.n}: κ ${one.promise.kappa}, λ ${one.promise.lambda}.` : "";
+  const wide = sure?.region && plane.beyond(one) ? ", more than is seen here" : "";
+  const here = sure?.region ? ` Certified for this one: whoever the ${one.n - one.f} honest are, their mean is within √κ(X) = ${number(Math.sqrt(sure.kappa))} of their deviations, here ${number(sure.region)}${wide}.` : "";
+  const more = one.over ? ` More lie than the f = ${one.f} that ${one.used} withstands: nothing is promised.` : "";
   return `${parts.join("; ")}.${promise}${more || here}${one.note ? ` ${one.note}.` : ""}`;
 }
 
@@ -105,9 +129,10 @@ function election() {
   if (!one?.gains) return "";
   const honest = Object.entries(one.gains).filter(([i]) => !state.liars.includes(+i));
   const outer = honest.filter(([, gain]) => gain > 0).length;
+  const same = honest.filter(([, gain]) => gain === 0).length;
   const won = one.winner === "outer" ? "Outer" : "Inner";
   const why = one.said ? ` (${one.said})` : "";
-  return `The vote: each worker prefers the candidate nearer to its own vector. Of the honest, ${honest.length - outer} are for Inner and ${outer} for Outer; liars say the opposite of what they find. ${won} wins${why}, by a lead of Outer of ${number(one.lead)} (${one.election}).`;
+  return `The vote: each worker prefers the candidate nearer to its own vector. Of the honest, ${honest.length - outer - same} are for Inner and ${outer} for Outer${same ? `, ${same} see no difference` : ""}; liars say the opposite of what they find. ${won} wins${why}, by a lead of Outer of ${number(one.lead)} (${one.election}).`;
 }
 
 function rules() {
@@ -163,11 +188,12 @@ function keep(push = false) {
   clearTimeout(later);
   const write = () => history[push ? "pushState" : "replaceState"](null, "", `#${encode(state)}`);
   if (push) write();
-  else later = setTimeout(write, 120);
+  else later = setTimeout(write, 300); // once it is quiet: browsers refuse to write it often
 }
 
 function change(words, since) {
   state = { ...state, ...words };
+  story = "";
   const known = told?.answers.length === state.rules.length;
   plane.draw(state, known && !words.points && !words.rules ? told : null, known ? told.answers[state.chosen] : undefined);
   ask(since);
@@ -186,8 +212,7 @@ function select(i) {
 }
 
 function look(view) {
-  const half = Math.max(1e-6, Math.min(1.5e6, view.half));
-  state = { ...state, view: { ...view, half } };
+  state = { ...state, view: clamped(view) };
   plane.draw(state, told);
   keep();
 }
@@ -203,6 +228,7 @@ function silence(i) {
 
 function remove(i) {
   if (state.points.length < 2) return;
+  plane.release();
   plane.selected = Math.max(0, i - 1);
   const liars = state.liars.filter((k) => k !== i).map((k) => (k > i ? k - 1 : k));
   change({ points: state.points.filter((_, k) => k !== i), liars });
@@ -250,27 +276,36 @@ function key(event, i) {
 }
 
 // Presets and the walk.
+let begun = 0;
 async function begin(name) {
   stop();
+  const turn = (begun += 1);
   const rule = state.rules[state.chosen] ?? "MeanwO(f=4)";
   const own = name === "break" ? { n: Math.min(state.points.length, 11), f: Math.max(1, state.f) } : { seed };
-  by("preset").disabled = true;
+  again(name);
   try {
     const found = await post("/api/preset", { name, rule, ...own });
+    if (turn !== begun) return; // another was chosen meanwhile
+    if (found.refused) return refuse(found.refused);
+    plane.release();
+    refuse("");
     story = found.said;
+    picture += 1;
     plane.selected = 0;
     told = null;
-    again(name);
     const rules = state.rules.map((text) => withF(text, found.f));
     state = { ...state, points: found.points, liars: found.liars, f: found.f, rules, view: fitted(found.points) };
     plane.draw(state, null);
+    suggest();
     keep(true);
     ask();
   } catch (error) {
-    refuse(error.message);
-  } finally {
-    by("preset").disabled = false;
+    if (turn === begun) refuse(error.message);
   }
+}
+
+function suggest() {
+  by("known").replaceChildren(...known.map((text) => html("option", { value: text.replaceAll("{f}", state.f) })));
 }
 
 function again(name) {
@@ -279,20 +314,21 @@ function again(name) {
 }
 
 function stop() {
-  walking = false;
+  walk = 0;
   by("walk").setAttribute("aria-pressed", "false");
 }
 
-async function walk() {
-  if (walking) return stop();
-  walking = true;
+async function walked() {
+  if (walk) return stop();
+  if (!state.liars.length || !state.rules.length) return refuse("A walk needs a liar and a rule; add them first.");
+  const mine = (walk = walks += 1);
   by("walk").setAttribute("aria-pressed", "true");
   let [step, reach] = [0, 0.25];
-  while (walking) {
+  while (walk === mine) {
     const { points, liars, f, rules, chosen } = state;
     try {
       const found = await post("/api/walk", { points, liars, f, rules: [rules[chosen]].filter(Boolean), frame: plane.frame(), step, reach });
-      if (!walking) break;
+      if (walk !== mine) return;
       if (state.points !== points || state.liars !== liars) continue; // somebody moved a point meanwhile: walk on from there
       [step, reach] = [step + 1, found.reach];
       change({ points: found.points });
@@ -302,12 +338,12 @@ async function walk() {
         break;
       }
     } catch (error) {
-      refuse(error.message);
+      if (walk === mine) refuse(error.message);
       break;
     }
     await new Promise((done) => setTimeout(done, PAUSE));
   }
-  stop();
+  if (walk === mine) stop();
 }
 
 // Everything that can be pressed.
@@ -317,12 +353,13 @@ function ready(about) {
     const some = about.presets.filter((one) => one.group === group).map((one) => html("option", { value: one.name }, one.title));
     by("preset").append(html("optgroup", { label: group }, ...some));
   }
-  by("known").append(...about.rules.map((text) => html("option", { value: text.replaceAll("{f}", state.f) })));
+  known = about.rules;
+  suggest();
   by("to-runs").hidden = !about.store;
   const press = (id, what) => by(id).addEventListener("click", what);
   by("preset").addEventListener("change", () => by("preset").value && void begin(by("preset").value));
   press("deal", () => ((seed += 1), void begin(by("preset").value)));
-  press("walk", () => void walk());
+  press("walk", () => void walked());
   press("closer", () => look({ ...state.view, half: state.view.half / 1.25 }));
   press("wider", () => look({ ...state.view, half: state.view.half * 1.25 }));
   press("fit", () => look(fitted(state.points)));
@@ -340,7 +377,10 @@ function ready(about) {
   }
   by("f").addEventListener("input", () => {
     const f = by("f").valueAsNumber;
-    if (Number.isInteger(f) && f >= 0 && f <= 19) change({ f, rules: state.rules.map((text) => withF(text, f)) });
+    if (Number.isInteger(f) && f >= 0 && f <= 19) {
+      change({ f, rules: state.rules.map((text) => withF(text, f)) });
+      suggest();
+    }
   });
   for (const name of ["ball", "region", "votes"]) {
     by(`show-${name}`).addEventListener("change", (event) => {
@@ -362,7 +402,7 @@ function ready(about) {
   press("python", () => void program());
   press("copy", () => void copied(by("program").textContent, "The program is copied."));
   press("close", () => by("code").close());
-  window.addEventListener("hashchange", () => restore());
+  window.addEventListener("hashchange", () => restore() || refuse("The address holds no picture; this is the one before."));
 }
 
 async function program() {
@@ -390,10 +430,14 @@ function restore() {
   const found = decode(location.hash.slice(1));
   if (!found) return false;
   stop();
+  plane.release();
+  begun += 1;
   again("");
+  picture += 1;
   story = "";
   told = null;
   state = { ...found, view: found.view ?? fitted(found.points) };
+  suggest();
   for (const name of ["ball", "region", "votes"]) by(`show-${name}`).checked = state.show.includes(name);
   plane.draw(state, null);
   ask();

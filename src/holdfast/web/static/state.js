@@ -2,6 +2,8 @@
 
 export const MOST = 40;
 const FAR = 1e6;
+const [NEAR, WIDE] = [1e-6, 1.5e6]; // how close and how wide a view can be
+export const clamped = (view) => ({ ...view, half: Math.max(NEAR, Math.min(WIDE, view.half)) });
 
 export function encode(state) {
   const words = new URLSearchParams();
@@ -10,7 +12,7 @@ export function encode(state) {
   words.set("f", state.f);
   for (const rule of state.rules) words.append("r", rule);
   words.set("c", state.chosen);
-  words.set("v", [state.view.x, state.view.y, state.view.half].map((x) => +x.toPrecision(5)).join(","));
+  words.set("v", [state.view.x, state.view.y, state.view.half].map((x) => +x.toPrecision(12)).join(","));
   words.set("s", state.show.join("."));
   return words.toString();
 }
@@ -32,7 +34,7 @@ export function decode(text) {
     f: Math.min(19, +words.get("f")),
     rules: rules.map((rule) => rule.slice(0, 300)),
     chosen: whole(words.get("c") ?? "") ? Math.min(+words.get("c"), Math.max(0, rules.length - 1)) : 0,
-    view: seen ? { x: view[0], y: view[1], half: view[2] } : null,
+    view: seen ? clamped({ x: view[0], y: view[1], half: view[2] }) : null,
     show: (words.get("s") ?? "ball.region.votes").split(".").filter((one) => ["ball", "region", "votes"].includes(one)),
   };
 }
@@ -54,4 +56,4 @@ export function fitted(points) {
 }
 
 // The rule's text for another f: every f=number in it.
-export const withF = (rule, f) => rule.replace(/\bf=\d+/g, `f=${f}`);
+export const withF = (rule, f) => rule.replace(/\bf\s*=\s*\d+/g, `f=${f}`);

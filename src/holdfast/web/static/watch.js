@@ -38,6 +38,7 @@ function options() {
     for (const row of rows.values()) many.set(`${row[name]}`, (many.get(`${row[name]}`) ?? 0) + 1);
     const list = by(name);
     const now = list.value || first.get(name) || "";
+    first.delete(name); // what the address asks for, it asks for once
     const made = [...many].sort(([a], [b]) => text.compare(a, b)).map(([value, count]) => html("option", { value }, `${value} (${count})`));
     if (now && !many.has(now)) made.push(html("option", { value: now }, `${now} (0)`));
     list.replaceChildren(html("option", { value: "" }, "all"), ...made);
@@ -122,6 +123,7 @@ function states() {
 }
 
 function choose(key, focus = false) {
+  first.delete("run");
   const before = nodes.get(chosen)?.firstChild;
   before?.setAttribute("aria-pressed", "false");
   chosen = key;
@@ -171,21 +173,20 @@ async function refresh() {
   }
   const asked = first.get("run");
   if (asked && rows.has(asked)) {
-    first.delete("run");
     choose(asked);
   }
   const none = !found.there ? "The folder is not there; its runs will appear once it is." : rows.size ? "" : "There are no runs yet.";
   by("note").textContent = found.scanning ? `Reading the store, ${found.total} runs so far.` : none;
-  complain(found.complaints);
+  complain(found.complaints, found.unread);
   return found.scanning;
 }
 
-function complain(texts) {
+function complain(texts, many) {
   const box = by("complaints");
   box.hidden = !texts.length;
-  if (box.dataset.said === texts.join()) return;
-  box.dataset.said = texts.join();
-  box.firstElementChild.textContent = `${texts.length} could not be read`;
+  if (box.dataset.said === many + texts.join()) return;
+  box.dataset.said = many + texts.join();
+  box.firstElementChild.textContent = `${many} could not be read${many > texts.length ? `, the first ${texts.length} of them` : ""}`;
   box.lastElementChild.replaceChildren(...texts.map((one) => html("li", {}, one)));
 }
 
@@ -207,6 +208,7 @@ for (const name of [...FILTERS, "order"]) by(name).addEventListener("change", ()
 by("find").addEventListener("input", () => (list(), remember()));
 by("find").value = first.get("find") ?? "";
 by("order").value = first.get("order") ?? "name";
+if (!by("order").value) by("order").value = "name";
 by("runs").addEventListener("click", (event) => {
   const run = event.target.closest(".run");
   if (run) choose(run.dataset.key);
