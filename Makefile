@@ -13,9 +13,9 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-$(RUN)/holdfast:  # what the main job needs, and no more
+$(RUN)/holdfast:  # what the main job and the pages need, and no more
 	$(PYTHON) -m venv $(VENV)
-	$(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cli,train]'
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cli,train,web]'
 
 install: $(VENV)/installed  ## a virtual environment with everything, by constraints.txt
 

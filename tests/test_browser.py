@@ -91,7 +91,8 @@ def state(page: Page) -> dict[str, Any]:
     points = [None if p == "nan" else [float(x) for x in p.split(",")] for p in words["p"][0].split(";")]
     liars = [int(i) for i in words["l"][0].split(".") if i]
     view = [float(x) for x in words["v"][0].split(",")]
-    return {"points": points, "liars": liars, "f": int(words["f"][0]), "rules": words.get("r", []), "view": view}
+    found: dict[str, Any] = {"points": points, "liars": liars, "rules": words.get("r", []), "view": view}
+    return {**found, "f": int(words["f"][0]), "images": int(words.get("k", ["8"])[0])}
 
 
 def settled(page: Page) -> dict[str, Any]:
@@ -272,8 +273,12 @@ class TestPlayground:
 
     def test_the_vote_is_told_in_both_stories(self, opened: Open) -> None:
         page = opened()
-        expect(page.locator("#vote")).to_contain_text("Of the honest, 2 are for Inner and 5 for Outer")
-        expect(page.locator("#vote")).to_contain_text("Outer wins")
+        expect(page.locator("#vote")).to_contain_text("Of the honest, 1 prefer Inner and 6 Outer")
+        expect(page.locator("#vote")).to_contain_text("Outer wins 6 to 5")
+        page.fill("#images", "1")
+        expect(page.locator("#vote")).to_contain_text("Inner wins 6 to 5")  # on few images the vote is lost
+        page.fill("#images", "8")
+        expect(page.locator("#vote")).to_contain_text("Outer wins 6 to 5")
         assert page.locator("#plane line.vote").count() == 11
         page.select_option("#preset", "siege")
         expect(page.locator("#vote")).to_contain_text("Inner wins")
@@ -324,7 +329,11 @@ class TestPlayground:
         expect(page.locator("#rules tr")).to_have_count(0)
         page.fill("#text", "Zeno(f=2)")
         page.press("#text", "Enter")
-        expect(page.locator("#rules .error")).to_contain_text("Zeno is no known rule")
+        expect(page.locator("#toast.error")).to_contain_text("Zeno is no known rule")
+        expect(page.locator("#rules tr")).to_have_count(0)
+        page.fill("#text", "MeanwO( 2 )")
+        page.press("#text", "Enter")
+        expect(page.locator("#rules .name")).to_have_text("MeanwO(f=2)")
 
     def test_it_is_saved_as_svg_and_as_python(self, opened: Open, tmp_path: Path) -> None:
         page = opened()
@@ -408,7 +417,7 @@ class TestPlayground:
         page = opened(f"#p={points}&l=7.8.9&f=5&r=MeanwO(f=2)&r=MeanwO( f = 4 )&c=0")
         expect(page.locator("#said")).to_contain_text("More lie than the f = 2 that MeanwO(f=2) withstands")
         page.click("#rules tr:nth-child(2) .name")
-        expect(page.locator("#said")).to_contain_text("Certified for this one: whoever the 6 honest are")
+        expect(page.locator("#said")).to_contain_text("Certified for this one, if up to 4 of these 10 lie")
         page.fill("#f", "3")
         assert settled(page)["rules"] == ["MeanwO(f=3)", "MeanwO(f=3)"]
 

@@ -104,7 +104,8 @@ def broken(text: str, n: int, f: int) -> Told:
     """The worst round that the search of the guarantees finds for a rule, and the honest set for which it is worst."""
     rule = chosen(text)
     if isinstance(rule, TwoPhase):  # a vote has no constant; its Inner has
-        return broken(repr(rule.inner), n, f)
+        inner = broken(repr(rule.inner), n, f)
+        return inner | {"said": f"The worst round of its Inner: {inner['said']}"}
     while rule.least() > SMALL and own(rule):
         rule = rule.lowered(1)
     lie = own(rule)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.attacks.voters import WorseLoss
+from holdfast.attacks.voters import AgainstMajority
 from holdfast.errors import BadInput
 from holdfast.experiments.where import short
 from holdfast.guarantees.bounds import bounds, own
@@ -31,12 +31,16 @@ SECONDS = 2.0  # after which no further rule is asked
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """n points, a row of nan for a worker who sends no number; who lies; the f that is assumed; rules as text."""
+    """n points, a row of nan for a worker who sends no number; who lies; the f that is assumed; rules as text.
+
+    `images` is how many images a worker votes with for each that its update was made from.
+    """
 
     X: np.ndarray
     liars: tuple[int, ...]
     f: int
     rules: tuple[str, ...] = ()
+    images: float = 8.0
 
     @cached_property
     def honest(self) -> list[int]:
@@ -69,7 +73,9 @@ def read(given: Any) -> Round:
         raise BadInput(f"f = {_few(f)} was given; it is a whole number, 0 to {WORKERS}.")
     if not isinstance(rules, list) or len(rules) > RULES or not all(isinstance(text, str) for text in rules):
         raise BadInput(f"rules were given as {_few(rules)}; they are a list of at most {RULES} texts.")
-    found = Round(X, tuple(sorted(set(liars))), f, tuple(rules))
+    if type(images := given.get("images", 8)) not in (int, float) or not 1 <= images <= FAR:
+        raise BadInput(f"images = {_few(images)} was given; it is a number, 1 to {FAR:g}.")
+    found = Round(X, tuple(sorted(set(liars))), f, tuple(rules), float(images))
     if not found.honest:
         raise BadInput(f"nobody of {len(X)} workers is honest and sends numbers; leave one who does.")
     return found
@@ -192,13 +198,18 @@ def _certified(asked: Round, decision: Decision, f: int) -> Told | None:
 
 
 def _voted(asked: Round, rule: TwoPhase) -> Told:
-    """Both candidates and the election: a worker's loss is half the squared distance to its own vector."""
+    """Both candidates and the election; liars vote against the honest majority.
+
+    A worker's loss is half the squared distance to what its images say. An update comes from few images and a vote from
+    more, so that these say the honest mean up to a √images-th part of the update's deviation from it.
+    """
     both = rule.propose(asked.X, rng=np.random.default_rng(0))
     sides = {"inner": both.inner, "outer": both.outer}
-    losses = np.stack([0.5 * np.square(asked.X - one.value).sum(axis=1) for one in sides.values()], axis=1)
+    say = asked.mean + (asked.X - asked.mean) / sqrt(asked.images)
+    losses = np.stack([0.5 * np.square(say - one.value).sum(axis=1) for one in sides.values()], axis=1)
     liars = [i for i in asked.liars if i in both.voters]
     reports = [(i, losses[i]) for i in both.voters if i not in asked.liars]
-    lies = WorseLoss()(losses, np.array(liars, int), np.random.default_rng(0))
+    lies = AgainstMajority()(losses, np.array(liars, int), np.random.default_rng(0))
     winner = rule.elect(both, [*reports, *lies])
     gains = {str(i): float(pair[0] - pair[1]) for i, pair in (*reports, *lies)}
     candidates = {name: _told(asked, one) for name, one in sides.items()}
@@ -208,6 +219,7 @@ def _voted(asked: Round, rule: TwoPhase) -> Told:
         "candidates": candidates,
         "winner": winner.name,
         "lead": winner.lead,
+        "votes": [sum(gain < 0 for gain in gains.values()), sum(gain > 0 for gain in gains.values())],
         "election": type(rule.election).__name__,
         "said": winner.why,
         "gains": gains,

@@ -11,9 +11,12 @@ from holdfast.web.rounds import Round, answered, chosen
 
 VOTE = """both = rule.propose(X, rng=np.random.default_rng(0))
 sides = {"inner": both.inner, "outer": both.outer}
-losses = np.stack([0.5 * np.square(X - side.value).sum(axis=1) for side in sides.values()], axis=1)
-reports = [(i, losses[i] if i not in liars else losses[i][::-1]) for i in both.voters]  # liars exchange theirs
-winner = rule.elect(both, reports)
+say = mean + (X - mean) / np.sqrt(images)  # what a worker's images say, so many for each of its update's
+losses = np.stack([0.5 * np.square(say - side.value).sum(axis=1) for side in sides.values()], axis=1)
+voters = [i for i in both.voters if i not in liars]
+gains = losses[voters, 0] - losses[voters, 1]
+lie = (1e308, 0.0) if (gains < 0).sum() >= (gains > 0).sum() else (0.0, 1e308)  # against the honest majority
+winner = rule.elect(both, [(i, lie if i in liars else losses[i]) for i in both.voters])
 answers[rule] = sides[winner.name].value
 """
 
@@ -29,7 +32,7 @@ def snippet(asked: Round) -> str:
         "from holdfast.twophase import AGGREGATORS" if phases else "",
         f"\nX = np.array([\n    {rows},\n])\nliars = {list(asked.liars)!r}",
         "honest = [i for i in range(len(X)) if i not in liars and np.isfinite(X[i]).all()]",
-        "mean = X[honest].mean(axis=0)\nanswers = {}",
+        "mean = X[honest].mean(axis=0)\nanswers = {}" + (f"\nimages = {asked.images!r}" if phases else ""),
     ]
     for kind, some in ((False, plain), (True, phases)):
         if some:

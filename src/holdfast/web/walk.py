@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def harmed(asked: Round, rule: Any) -> Callable[[Array], float]:
     liars = np.isin(finite, asked.liars)
     X, mean = asked.X[finite], asked.mean
     view = View(honest=X[~liars], own=X[liars], rule=rule, f=asked.f)
-    whole = Round(asked.X.copy(), asked.liars, asked.f, asked.rules[:1])
+    whole = replace(asked, X=asked.X.copy(), rules=asked.rules[:1])
 
     def harm(rows: Array) -> float:
         if isinstance(rule, TwoPhase):  # the winner's answer counts

@@ -130,7 +130,7 @@ export function kept(canvas, told, workers, liars) {
   const small = new OffscreenCanvas(rounds, workers);
   small.getContext("2d").putImageData(image, 0, 0);
   const box = { left: LEFT, wide: wide - LEFT - RIGHT, high: high - BELOW, rounds, every: told.every };
-  pen.imageSmoothingEnabled = rounds > box.wide;
+  pen.imageSmoothingEnabled = false;
   pen.drawImage(small, box.left, 4, box.wide, box.high - 4);
   [pen.fillStyle, pen.strokeStyle, pen.lineWidth, pen.textAlign] = [style("--soft"), style("--ink"), 1.5, "right"];
   const border = 4 + ((box.high - 4) * (workers - liars)) / workers;

@@ -11,7 +11,7 @@ const PAUSE = 110; // milliseconds between steps of a walk
 const by = (id) => document.getElementById(id);
 const number = (x, digits = 3) => (x === null || x === undefined ? "–" : Math.abs(x) < 1e-9 ? "0" : Math.abs(x) >= 1000 && Math.abs(x) < 1e5 ? x.toFixed(0) : Math.abs(x) >= 1e5 || (x && Math.abs(x) < 1e-3) ? x.toExponential(1) : x.toPrecision(digits));
 
-let state = { points: [[0, 0]], liars: [], f: 5, rules: USUAL, chosen: 4, view: { x: 0, y: 0, half: 2 }, show: ["ball", "region", "votes"] };
+let state = { points: [[0, 0]], liars: [], f: 5, rules: USUAL, chosen: 4, view: { x: 0, y: 0, half: 2 }, show: ["ball", "region", "votes"], images: 8 };
 let told = null;
 let story = "";
 let seed = 0;
@@ -36,14 +36,14 @@ async function asked() {
     const since = waiting;
     const of = picture;
     waiting = null;
-    const { points, liars, f, rules } = state;
+    const { points, liars, f, rules, images } = state;
     if (points.every((point, i) => !point || liars.includes(i))) {
       blank("Nobody is honest and sends numbers; make somebody so.");
       continue;
     }
     let found;
     try {
-      found = await post("/api/round", { points, liars, f, rules });
+      found = await post("/api/round", { points, liars, f, rules, images });
       if (refused) refuse("");
       refused = false;
     } catch (error) {
@@ -119,7 +119,7 @@ function sentence() {
   const who = one.used === one.rule || one.gains ? "" : ` of ${one.used}`;
   const promise = one.promise?.kappa ? ` Proved${who} for all rounds of ${one.n}: κ ${one.promise.kappa}, λ ${one.promise.lambda}.` : "";
   const wide = sure?.region && plane.beyond(one) ? ", more than is seen here" : "";
-  const here = sure?.region ? ` Certified for this one: whoever the ${one.n - one.f} honest are, their mean is within √κ(X) = ${number(Math.sqrt(sure.kappa))} of their deviations, here ${number(sure.region)}${wide}.` : "";
+  const here = sure?.region ? ` Certified for this one, if up to ${one.f} of these ${one.n} lie, whichever they are: the honest mean is within √κ(X) = ${number(Math.sqrt(sure.kappa))} honest deviations of the answer, here ${number(sure.region)}${wide}.` : "";
   const more = one.over ? ` More lie than the f = ${one.f} that ${one.used} withstands: nothing is promised.` : "";
   return `${parts.join("; ")}.${promise}${more || here}${one.note ? ` ${one.note}.` : ""}`;
 }
@@ -132,7 +132,10 @@ function election() {
   const same = honest.filter(([, gain]) => gain === 0).length;
   const won = one.winner === "outer" ? "Outer" : "Inner";
   const why = one.said ? ` (${one.said})` : "";
-  return `The vote: each worker prefers the candidate nearer to its own vector. Of the honest, ${honest.length - outer - same} are for Inner and ${outer} for Outer${same ? `, ${same} see no difference` : ""}; liars say the opposite of what they find. ${won} wins${why}, by a lead of Outer of ${number(one.lead)} (${one.election}).`;
+  const count = one.winner === "outer" ? one.votes.toReversed() : one.votes;
+  const by = one.election === "Ballot" ? ` ${count[0]} to ${count[1]}` : `, by a trimmed mean of ${number(one.lead)} for Outer`;
+  const more = state.images > 1 ? `on ${state.images} images for each that its update was made from` : "on as many images as its update was made from";
+  return `The vote: every worker compares both candidates ${more}. Of the honest, ${honest.length - outer - same} prefer Inner and ${outer} Outer${same ? `, ${same} see no difference` : ""}; the liars vote against them. ${won} wins${one.said ? "" : by}${why}.`;
 }
 
 function rules() {
@@ -159,7 +162,7 @@ function rows(shaped) {
       const choose = html("button", { type: "button", class: "name", "aria-pressed": String(i === state.chosen), title: one.rule, on: { click: () => change({ chosen: i }) } }, one.rule);
       const remove = html("button", { type: "button", class: "drop", "aria-label": `Remove ${one.rule}`, on: { click: () => without(i) } }, "×");
       const cells = one.error
-        ? [html("td", { class: "error", colspan: 3 }, one.error.split(". ")[0].slice(0, 160))]
+        ? [html("td", { class: "error", colspan: 3 }, one.error.split(/; known are|\. /)[0].slice(0, 160))]
         : [1, 2, 3].map(() => html("td", { class: "number" }));
       return html("tr", { "data-on": String(i === state.chosen) }, html("td", {}, mark), html("td", {}, choose), ...cells, html("td", {}, remove));
     }),
@@ -179,7 +182,7 @@ function worker() {
   by("lies").checked = state.liars.includes(i);
   by("nan").checked = !point;
   by("remove").disabled = state.points.length < 2;
-  if (document.activeElement !== by("f")) by("f").value = state.f;
+  for (const id of ["f", "images"]) if (document.activeElement !== by(id)) by(id).value = state[id];
 }
 
 // Changing.
@@ -327,7 +330,7 @@ async function walked() {
   while (walk === mine) {
     const { points, liars, f, rules, chosen } = state;
     try {
-      const found = await post("/api/walk", { points, liars, f, rules: [rules[chosen]].filter(Boolean), frame: plane.frame(), step, reach });
+      const found = await post("/api/walk", { points, liars, f, images: state.images, rules: [rules[chosen]].filter(Boolean), frame: plane.frame(), step, reach });
       if (walk !== mine) return;
       if (state.points !== points || state.liars !== liars) continue; // somebody moved a point meanwhile: walk on from there
       [step, reach] = [step + 1, found.reach];
@@ -382,6 +385,10 @@ function ready(about) {
       suggest();
     }
   });
+  by("images").addEventListener("input", () => {
+    const images = by("images").valueAsNumber;
+    if (Number.isInteger(images) && images >= 1 && images <= 1000) change({ images });
+  });
   for (const name of ["ball", "region", "votes"]) {
     by(`show-${name}`).addEventListener("change", (event) => {
       state = { ...state, show: event.target.checked ? [...state.show, name] : state.show.filter((one) => one !== name) };
@@ -394,8 +401,7 @@ function ready(about) {
     const text = by("text").value.trim();
     if (!text) return;
     if (state.rules.length >= 12) return refuse("12 rules are the most here; remove one first.");
-    by("text").value = "";
-    change({ rules: [...state.rules, text], chosen: state.rules.length });
+    void added(text);
   });
   press("link", () => void copied(location.href, "The link is copied; it opens this picture wherever holdfast play runs at the same port."));
   press("svg", () => void saveSvg(by("plane")));
@@ -405,10 +411,24 @@ function ready(about) {
   window.addEventListener("hashchange", () => restore() || refuse("The address holds no picture; this is the one before."));
 }
 
+// A rule joins the table if it answers this round; else it is said why not, and the text stays.
+async function added(text) {
+  const { points, liars, f, images } = state;
+  try {
+    const [one] = (await post("/api/round", { points, liars, f, images, rules: [text] })).answers;
+    if (one.error) return refuse(one.error);
+    refuse("");
+    by("text").value = "";
+    change({ rules: [...state.rules, one.named], chosen: state.rules.length });
+  } catch (error) {
+    refuse(error.message);
+  }
+}
+
 async function program() {
   try {
-    const { points, liars, f, rules } = state;
-    by("program").textContent = (await post("/api/snippet", { points, liars, f, rules })).python;
+    const { points, liars, f, rules, images } = state;
+    by("program").textContent = (await post("/api/snippet", { points, liars, f, rules, images })).python;
     by("code").showModal();
   } catch (error) {
     refuse(error.message);

@@ -100,11 +100,17 @@ function list() {
   draw();
 }
 
+// A rule's colour is the same whenever it comes: the usual ones first, then as the catalogue has them, then by their letters.
+const USUAL = ["Average", "MeanwO", "Krum", "Mean2P", "CWTM", "GeometricMedian", "CenterwO", "Cent2P"];
 const colours = new Map();
+let names = USUAL;
+function colour(rule) {
+  const at = names.indexOf(rule);
+  return at >= 0 ? at : names.length + [...rule].reduce((sum, letter) => (31 * sum + letter.codePointAt(0)) % 1009, 7);
+}
+
 function draw() {
-  for (const rule of [...new Set([...rows.values()].map((row) => row.rule))].sort(text.compare)) {
-    if (!colours.has(rule)) colours.set(rule, colours.size);
-  }
+  for (const row of rows.values()) if (!colours.has(row.rule)) colours.set(row.rule, colour(row.rule));
   placed = curves(by("curves"), shown, colours, chosen);
   const papers = shown.some((row) => row.paper) ? "; faint dashes are the paper's numbers" : "";
   by("counted").textContent = `Accuracy over the rounds of ${shown.length} of ${rows.size} runs${papers}.`;
@@ -227,6 +233,7 @@ by("curves").addEventListener("click", (event) => {
 by("curves").addEventListener("pointermove", (event) => {
   const near = nearest(event);
   by("curves").title = near ? `${near.row.rule} under ${near.row.attack}, seed ${near.row.seed}` : "";
+  by("counted").dataset.near = near ? ` – ${by("curves").title}` : "";
 });
 new ResizeObserver(() => draw()).observe(by("curves"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (draw(), detail.draw()));
@@ -252,6 +259,7 @@ function between([x1, y1], [x2, y2], x, y) {
 
 try {
   const about = await get("/api/about");
+  names = [...new Set([...USUAL, ...about.names])];
   by("store").textContent = about.store ? `watches ${about.store}` : "runs";
   if (about.store) void forever();
   else by("note").textContent = "No folder is being watched; start the server by holdfast watch FOLDER.";
