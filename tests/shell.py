@@ -36,6 +36,7 @@ SHORTER: list[tuple[str, list[str]]] = [  # the last of a repeated option counts
 LOOKED_AT = {
     "make": "installs, or takes minutes: the target is there",
     "pip": "changes the environment: extras and files are there",
+    "python3": "makes an environment: as written in the Makefile",
     "python": "starts processes and sockets: the program is there and has the options",
     "torchrun": "as python; tests/test_sharded.py starts it",
     "flwr": "as python, for the options of the app; tests/test_flower.py runs the strategies",
@@ -93,10 +94,14 @@ def look(words: list[str], place: Path) -> None:
     if words[0] == "make":
         made = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M)
         assert set(words[1:]) <= set(made), words
+    elif words[0] == "python3":
+        assert words == ["python3", "-m", "venv", ".venv", "&&", ".", ".venv/bin/activate"], words
+        assert "-m venv $(VENV)" in (ROOT / "Makefile").read_text()
     elif words[0] == "pip":
         extras = {name for word in words for found in re.findall(r"\[(.*?)\]", word) for name in found.split(",")}
         assert extras <= set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
-        assert "-c" not in words or (place / words[words.index("-c") + 1]).exists(), words
+        assert "-c" not in words or (_checkout(place) / words[words.index("-c") + 1]).exists(), words
+        assert "-c" in words or not extras & {"train", "dev"}, f"{words} brings torch for GPUs"
     elif words[0] in ("python", "torchrun"):
         programs = [place / word for word in words if word.endswith(".py")]
         text = "".join(path.read_text() for path in programs) + "".join(p.read_text() for p in place.glob("task.py"))
@@ -107,6 +112,11 @@ def look(words: list[str], place: Path) -> None:
         config = tomllib.loads((place / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
         chosen = words[words.index("--run-config") + 1] if "--run-config" in words else ""
         assert set(re.findall(r"([\w-]+)=", chosen)) <= set(config), chosen
+
+
+def _checkout(place: Path) -> Path:
+    """Where a reader stands: in the checkout for the pages of docs/, in its folder for an example."""
+    return place.parent if place.name == "docs" else place
 
 
 def told(words: list[str]) -> None:

@@ -85,6 +85,17 @@ def address(site: Path) -> Iterator[str]:
         server.shutdown()
 
 
+def heard(page: Any) -> tuple[list[str], list[str]]:
+    """What a page will complain about, and whatever it will ask for."""
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda line: said.append(line.text) if line.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("requestfailed", lambda request: said.append(request.url))
+    page.on("request", lambda request: asked.append(request.url))
+    return said, asked
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_a_browser_has_nothing_to_complain_about(address: str, width: int, scheme: str) -> None:
     """No request leaves the machine, no error, no page wider than the screen, nothing that axe-core finds."""
@@ -98,11 +109,7 @@ def test_a_browser_has_nothing_to_complain_about(address: str, width: int, schem
     ):
         view = {"width": width, "height": 900}
         page = browser.new_context(viewport=view, color_scheme=scheme).new_page()
-        asked: list[str] = []
-        said: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("console", lambda line: said.append(line.text) if line.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: said.append(str(error)))
+        said, asked = heard(page)
         for name in ("index", "rules", "twophase", "guarantees", "paper", "api", "students"):
             page.goto(f"{address}/{name}.html")
             assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), name
@@ -114,7 +121,8 @@ def test_a_browser_has_nothing_to_complain_about(address: str, width: int, schem
         assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
 
 
-def test_the_search_finds(address: str) -> None:
+@pytest.mark.parametrize("place", ["a server", "a disk"])
+def test_the_search_finds(address: str, site: Path, place: str) -> None:
     playwright = pytest.importorskip("playwright.sync_api")
     from tests.pages import QUIET, chromium
 
@@ -123,11 +131,15 @@ def test_the_search_finds(address: str) -> None:
         started.chromium.launch(executable_path=chromium(), args=QUIET) as browser,
     ):
         page = browser.new_page()
-        page.goto(f"{address}/index.html")
+        said, asked = heard(page)
+        root = address if place == "a server" else site.as_uri()
+        page.goto(f"{root}/index.html")
         page.click(".md-search__input")
         page.keyboard.type("GeometricMedian")
         page.wait_for_selector(".md-search-result__item")
         assert "rules.html" in (page.get_attribute(".md-search-result__link >> nth=0", "href") or "")
+        assert not said
+        assert [url for url in asked if not url.startswith((root, "data:", "blob:"))] == []
 
 
 def test_every_page_is_in_the_navigation_once(site: Path) -> None:
