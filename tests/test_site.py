@@ -91,7 +91,8 @@ def heard(page: Any) -> tuple[list[str], list[str]]:
     asked: list[str] = []
     page.on("console", lambda line: said.append(line.text) if line.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("requestfailed", lambda request: said.append(request.url))
+    left = "net::ERR_ABORTED"  # the next page was asked for meanwhile
+    page.on("requestfailed", lambda request: said.append(request.url) if request.failure != left else None)
     page.on("request", lambda request: asked.append(request.url))
     return said, asked
 
