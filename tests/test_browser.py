@@ -28,8 +28,9 @@ from holdfast.experiments.store import Store
 from holdfast.experiments.sweep import runs, sweep
 from holdfast.guarantees.instances import DILEMMA
 from holdfast.training import Run, train
+from holdfast.web.answers import answered
 from holdfast.web.presets import listed
-from holdfast.web.rounds import answered, read
+from holdfast.web.rounds import read
 from tests.pages import QUIET, chromium, served
 
 Open = Callable[..., Page]

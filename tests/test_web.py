@@ -28,10 +28,11 @@ from holdfast.guarantees.bounds import bounds
 from holdfast.guarantees.criteria import worst
 from holdfast.guarantees.instances import DILEMMA, SIEGE, SNEAK
 from holdfast.twophase import AGGREGATORS
-from holdfast.web import rounds
+from holdfast.web import answers
+from holdfast.web.answers import answered
 from holdfast.web.guard import LIMIT
 from holdfast.web.presets import listed, preset
-from holdfast.web.rounds import WORKERS, Round, answered, read
+from holdfast.web.rounds import WORKERS, Round, read
 from holdfast.web.snippet import snippet
 from holdfast.web.walk import walked
 from tests.pages import ask, served
@@ -145,7 +146,7 @@ class TestRounds:
         assert "error" not in one
 
     def test_after_slow_rules_the_others_say_that_they_were_not_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(rounds, "SECONDS", 0.0)
+        monkeypatch.setattr(answers, "SECONDS", 0.0)
         assert all("was not asked" in one["error"] for one in answered(cloud())["answers"])
 
 

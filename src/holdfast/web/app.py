@@ -22,17 +22,16 @@ from starlette.staticfiles import StaticFiles
 from holdfast import __version__
 from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import everyone
-from holdfast.rules import CATALOGUE
 from holdfast.twophase import AGGREGATORS
+from holdfast.web.answers import answered
 from holdfast.web.guard import Guard
 from holdfast.web.live import Live
 from holdfast.web.presets import listed, preset
-from holdfast.web.rounds import answered, read
+from holdfast.web.rounds import read
 from holdfast.web.snippet import snippet
 from holdfast.web.walk import walked
 
 STATIC = Path(__file__).parent / "static"
-MIXERS = "NNM(f={f}) >> CWTM(f={f})", "NNM(f={f}) >> GeometricMedian()"
 BUSY = asyncio.Semaphore(8)  # questions that are worked on at a time
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -59,14 +58,10 @@ def create(port: int, store: Path | None = None) -> Starlette:
 def about(store: Path | None) -> dict[str, Any]:
     """What the pages need to know before anything is asked."""
     rules = [repr(rule).replace("f=1", "f={f}") for rule in everyone(40, 1)]
-    named = {text.partition("(")[0] for text in rules}
-    missing = [name for name, rule in CATALOGUE.items() if name not in named and rule.answers]
-    phases = ["Mean2P(f={f})", "Cent2P(f={f})"]
     return {
         "version": __version__,
         "store": None if store is None else store.name or str(store),
-        "rules": list(dict.fromkeys([*rules, *MIXERS, *phases])),
-        "others": missing,
+        "rules": [*rules, "Mean2P(f={f})", "Cent2P(f={f})"],
         "names": [*AGGREGATORS],
         "presets": listed(),
     }

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from holdfast.twophase import TwoPhase
-from holdfast.web.rounds import Round, answered, chosen
+from holdfast.web.answers import answered
+from holdfast.web.rounds import Round, chosen
 
 VOTE = """both = rule.propose(X, rng=np.random.default_rng(0))
 sides = {"inner": both.inner, "outer": both.outer}

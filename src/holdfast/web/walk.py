@@ -12,7 +12,8 @@ import numpy as np
 from holdfast.attacks import View
 from holdfast.errors import BadInput
 from holdfast.twophase import TwoPhase
-from holdfast.web.rounds import FAR, SECONDS, Round, Told, answered, chosen
+from holdfast.web.answers import answered
+from holdfast.web.rounds import FAR, SECONDS, Round, Told, chosen
 
 Array = np.ndarray
 TRIES = 36  # places that are looked at in a step

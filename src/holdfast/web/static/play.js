@@ -1,15 +1,16 @@
 // The playground: state, controls, and the question to the server after every change.
 
 import { get, post } from "./api.js";
-import { LETTERS, colour, element, html, shape } from "./marks.js";
+import { html } from "./marks.js";
 import { Plane } from "./plane.js";
 import { saveSvg } from "./save.js";
 import { MOST, clamped, decode, encode, fitted, withF } from "./state.js";
+import { table } from "./table.js";
+import { election, number, sentence } from "./words.js";
 
 const USUAL = ["Average()", "MeanwO(f=5)", "CenterwO(f=5)", "OuterMean(f=5)", "Mean2P(f=5)", "CWTM(f=5)", "GeometricMedian()"];
 const PAUSE = 110; // milliseconds between steps of a walk
 const by = (id) => document.getElementById(id);
-const number = (x, digits = 3) => (x === null || x === undefined ? "–" : Math.abs(x) < 1e-9 ? "0" : Math.abs(x) >= 1000 && Math.abs(x) < 1e5 ? x.toFixed(0) : Math.abs(x) >= 1e5 || (x && Math.abs(x) < 1e-3) ? x.toExponential(1) : x.toPrecision(digits));
 
 let state = { points: [[0, 0]], liars: [], f: 5, rules: USUAL, chosen: 4, view: { x: 0, y: 0, half: 2 }, show: ["ball", "region", "votes"], images: 8 };
 let told = null;
@@ -101,73 +102,11 @@ const plane = new Plane(by("plane"), {
 function draw() {
   plane.draw(state, told);
   if (!told) return;
-  rules();
+  table(by("rules"), told.answers, state.chosen, { choose: (i) => change({ chosen: i }), remove: without });
   worker();
-  by("said").textContent = sentence();
-  by("vote").textContent = election();
-}
-
-function sentence() {
   const one = told.answers[state.chosen];
-  if (!one) return story || "Add a rule.";
-  if (one.error) return one.error;
-  if (one.error === "–") return "";
-  const sure = one.certificate;
-  const parts = [`${story ? `${story} ` : ""}${one.rule} is ${number(one.away)} from the honest mean`];
-  parts.push(one.measure === "share" ? `it uses parts of ${one.kept.length} of ${state.points.length}` : `it keeps ${one.kept.length} of ${state.points.length}, leaves out ${one.left.length}`);
-  if (Object.keys(one.dropped).length) parts.push(`drops ${Object.keys(one.dropped).join(", ")} (${Object.values(one.dropped)[0]})`);
-  const who = one.used === one.rule || one.gains ? "" : ` of ${one.used}`;
-  const promise = one.promise?.kappa ? ` Proved${who} for all rounds of ${one.n}: κ ${one.promise.kappa}, λ ${one.promise.lambda}.` : "";
-  const wide = sure?.region && plane.beyond(one) ? ", more than is seen here" : "";
-  const here = sure?.region ? ` Certified for this one, if up to ${one.f} of these ${one.n} lie, whichever they are: the honest mean is within √κ(X) = ${number(Math.sqrt(sure.kappa))} honest deviations of the answer, here ${number(sure.region)}${wide}.` : "";
-  const more = one.over ? ` More lie than the f = ${one.f} that ${one.used} withstands: nothing is promised.` : "";
-  return `${parts.join("; ")}.${promise}${more || here}${one.note ? ` ${one.note}.` : ""}`;
-}
-
-function election() {
-  const one = told.answers[state.chosen];
-  if (!one?.gains) return "";
-  const honest = Object.entries(one.gains).filter(([i]) => !state.liars.includes(+i));
-  const outer = honest.filter(([, gain]) => gain > 0).length;
-  const same = honest.filter(([, gain]) => gain === 0).length;
-  const won = one.winner === "outer" ? "Outer" : "Inner";
-  const why = one.said ? ` (${one.said})` : "";
-  const count = one.winner === "outer" ? one.votes.toReversed() : one.votes;
-  const by = one.election === "Ballot" ? ` ${count[0]} to ${count[1]}` : `, by a trimmed mean of ${number(one.lead)} for Outer`;
-  const more = state.images > 1 ? `on ${state.images} images for each that its update was made from` : "on as many images as its update was made from";
-  return `The vote: every worker compares both candidates ${more}. Of the honest, ${honest.length - outer - same} prefer Inner and ${outer} Outer${same ? `, ${same} see no difference` : ""}; the liars vote against them. ${won} wins${one.said ? "" : by}${why}.`;
-}
-
-function rules() {
-  const best = Math.min(...told.answers.filter((one) => !one.error).map((one) => one.away));
-  const shape = JSON.stringify([state.chosen, told.answers.map((one) => [one.rule, one.error])]);
-  if (by("rules").dataset.shape !== shape) rows(shape);
-  for (const [i, one] of told.answers.entries()) {
-    if (one.error) continue;
-    const cells = by("rules").children[i].querySelectorAll(".number");
-    const texts = [number(one.away), `${Math.round(100 * one.lied)} %`, number(one.certificate?.kappa)];
-    texts.forEach((text, k) => cells[k].textContent === text || (cells[k].textContent = text));
-    cells[0].classList.toggle("best", one.away <= best + 1e-12);
-  }
-}
-
-// The table anew: only when rules come or go, are chosen, or begin to refuse.
-function rows(shaped) {
-  const held = document.activeElement?.closest?.("#rules tr");
-  const [at, kind] = [held ? [...by("rules").children].indexOf(held) : -1, document.activeElement?.className];
-  by("rules").dataset.shape = shaped;
-  by("rules").replaceChildren(
-    ...told.answers.map((one, i) => {
-      const mark = element("svg", { viewBox: "-10 -10 30 20", role: "img", "aria-label": `mark ${LETTERS[i]}` }, element("path", { class: colour(i), d: shape(i) }), element("text", { x: 10, y: 5, class: "letter" }, LETTERS[i]));
-      const choose = html("button", { type: "button", class: "name", "aria-pressed": String(i === state.chosen), title: one.rule, on: { click: () => change({ chosen: i }) } }, one.rule);
-      const remove = html("button", { type: "button", class: "drop", "aria-label": `Remove ${one.rule}`, on: { click: () => without(i) } }, "×");
-      const cells = one.error
-        ? [html("td", { class: "error", colspan: 3 }, one.error.split(/; known are|\. /)[0].slice(0, 160))]
-        : [1, 2, 3].map(() => html("td", { class: "number" }));
-      return html("tr", { "data-on": String(i === state.chosen) }, html("td", {}, mark), html("td", {}, choose), ...cells, html("td", {}, remove));
-    }),
-  );
-  if (at >= 0) by("rules").children[Math.min(at, told.answers.length - 1)]?.querySelector(`.${kind}`)?.focus(); // who pressed a key goes on there
+  by("said").textContent = one ? sentence(one, state, story, one.value && plane.beyond(one)) : story || "Add a rule.";
+  by("vote").textContent = one ? election(one, state) : "";
 }
 
 function worker() {

@@ -1,0 +1,123 @@
+"""What every chosen rule makes of a round in the plane: by the library itself, with reasons and certificates."""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from math import isfinite, sqrt
+from typing import Any
+
+import numpy as np
+
+from holdfast.attacks.voters import AgainstMajority
+from holdfast.errors import BadInput
+from holdfast.experiments.where import short
+from holdfast.guarantees.bounds import bounds, own
+from holdfast.guarantees.certificate import certificate
+from holdfast.rules.decision import Decision
+from holdfast.twophase import TwoPhase, needs
+from holdfast.web.rounds import SECONDS, Round, Told, chosen
+
+
+def answered(asked: Round) -> Told:
+    """Every rule's answer, by the library itself; a rule that refuses says why."""
+    until = time.monotonic() + SECONDS
+    answers = [_apart(asked, text) if time.monotonic() < until else _late(text) for text in asked.rules]
+    return {"mean": asked.mean.tolist(), "deviation": asked.deviation, "answers": answers}
+
+
+def _late(text: str) -> Told:
+    return {"rule": text, "error": f"was not asked: the rules before it took over {SECONDS:g} s; remove a slow one."}
+
+
+def _apart(asked: Round, text: str) -> Told:
+    try:
+        rule = chosen(text)
+        told = _voted(asked, rule) if isinstance(rule, TwoPhase) else _decided(asked, rule)
+    except BadInput as refusal:
+        return {"rule": text, "error": str(refusal)}
+    return {"rule": text, "named": short(repr(rule)), **told}
+
+
+def _decided(asked: Round, rule: Any) -> Told:
+    return _told(asked, rule.decide(asked.X, **needs(rule, rng=np.random.default_rng(0))))
+
+
+def _told(asked: Round, decision: Decision) -> Told:
+    total, n = float(decision.weights.sum()) or 1.0, len(decision.rows)
+    mine = own(decision.rule)
+    f = asked.f if mine is None else mine
+    over = len(set(asked.liars) & {*map(int, decision.rows)}) > f  # more lie than it withstands: nothing is promised
+    return {
+        "value": decision.value.tolist(),
+        "away": float(np.linalg.norm(decision.value - asked.mean)),
+        "weights": [round(float(w), 6) for w in decision.weights],
+        "measure": decision.measure,
+        "kept": decision.kept,
+        "left": decision.left_out,
+        "dropped": {str(i): why for i, why in decision.dropped.items()},
+        "lied": float(decision.weights[list(asked.liars)].sum()) / total,
+        "why": decision.rule.why,
+        "note": decision.note,
+        "ball": decision.ball,
+        "used": short(repr(decision.rule)),
+        "n": n,
+        "f": f,
+        "over": over,
+        "promise": {} if over else promised(decision.rule, n, f),
+        "certificate": None if over else _certified(asked, decision, f),
+    }
+
+
+@lru_cache(maxsize=2048)
+def promised(rule: Any, n: int, f: int) -> dict[str, str]:
+    """The proved constants for n workers of which f lie, as people read them."""
+    try:
+        return {name: one.text for name, one in bounds(rule, n, f).items()}
+    except BadInput:
+        return {}
+
+
+def _certified(asked: Round, decision: Decision, f: int) -> Told | None:
+    """What is certain about this round; `region` is for the honest set that is true here: √κ of its deviations."""
+    try:
+        found = certificate(decision, asked.X, f=f)
+    except BadInput:
+        return None
+    numbers = {
+        "kappa": found.kappa,
+        "within": found.within(),
+        "anywhere": found.anywhere,
+        "region": sqrt(found.kappa) * asked.deviation,
+    }
+    finite = {name: value if value is not None and isfinite(value) else None for name, value in numbers.items()}
+    return {**finite, "how": found.how}
+
+
+def _voted(asked: Round, rule: TwoPhase) -> Told:
+    """Both candidates and the election; liars vote against the honest majority.
+
+    A worker's loss is half the squared distance to what its images say. An update comes from few images and a vote from
+    more, so that these say the honest mean up to a √images-th part of the update's deviation from it.
+    """
+    both = rule.propose(asked.X, rng=np.random.default_rng(0))
+    sides = {"inner": both.inner, "outer": both.outer}
+    say = asked.mean + (asked.X - asked.mean) / sqrt(asked.images)
+    losses = np.stack([0.5 * np.square(say - one.value).sum(axis=1) for one in sides.values()], axis=1)
+    liars = [i for i in asked.liars if i in both.voters]
+    reports = [(i, losses[i]) for i in both.voters if i not in asked.liars]
+    lies = AgainstMajority()(losses, np.array(liars, int), np.random.default_rng(0))
+    winner = rule.elect(both, [*reports, *lies])
+    gains = {str(i): float(pair[0] - pair[1]) for i, pair in (*reports, *lies)}
+    candidates = {name: _told(asked, one) for name, one in sides.items()}
+    return {
+        **candidates[winner.name],
+        "promise": {},  # of what a vote ends in, nothing is proved for all rounds
+        "candidates": candidates,
+        "winner": winner.name,
+        "lead": winner.lead,
+        "votes": [sum(gain < 0 for gain in gains.values()), sum(gain > 0 for gain in gains.values())],
+        "election": type(rule.election).__name__,
+        "said": winner.why,
+        "gains": gains,
+    }
