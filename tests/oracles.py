@@ -156,13 +156,13 @@ def mixed(stage: Stage, X: Array, rng: np.random.Generator | None) -> Array:
     """The points that a first stage of a chain makes of the rows."""
     n = len(X)
     match stage:
-        case NNM(f=f):  # y_i is the mean of the n - f nearest to x_i, itself included (Allouah et al. 2023)
+        case NNM(f=f):  # y_i is the mean of the n - f nearest to x_i, itself included (Allouah et al. 2023a)
             return np.stack([mean(X[nearest(X, x, n - f)]) for x in X])
         case Bucketing(s=s):  # means of s at a time, in random order (Karimireddy et al. 2022)
             assert rng is not None
             order = rng.permutation(n)
             return np.stack([mean(X[order[i : i + s]]) for i in range(0, n, s)])
-        case ARC(f=f):  # the ⌊2f(n-f)/n⌋ longest are shortened to the next norm (Allouah et al. 2025)
+        case ARC(f=f):  # the ⌊2f(n-f)/n⌋ longest are shortened to the next norm (Allouah et al. 2025a)
             norms = sorted((norm(x) for x in X), reverse=True)
             return clipped(X, norms[2 * f * (n - f) // n])
         case Clip(tau=tau):
@@ -248,7 +248,7 @@ def diameter(X: Array) -> Real:
 
 
 def largest_variance(X: Array) -> Real:
-    """The largest eigenvalue of the covariance (Allouah et al. 2023)."""
+    """The largest eigenvalue of the covariance (Allouah et al. 2023b)."""
     return principal(X, np.ones(len(X), Real))[0]
 
 
@@ -269,7 +269,7 @@ def dnc(X: Array, k: int) -> tuple[int, ...]:
 
 
 def caf(X: Array, f: int) -> Array:
-    """The weighted mean of least covariance along the path of the filter (Allouah et al. 2025)."""
+    """The weighted mean of least covariance along the path of the filter (Allouah et al. 2025b)."""
     n = len(X)
     c = np.ones(n, Real)
     best, answer = None, mean(X)

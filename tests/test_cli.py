@@ -19,10 +19,13 @@ from safetensors.torch import save_file as save_tensors
 
 import holdfast
 from holdfast import BadInput, MeanwO
+from holdfast.attacks import ATTACKS, VOTERS
 from holdfast.cli.app import app
 from holdfast.cli.example import EXAMPLES
 from holdfast.cli.files import load_all, save
+from holdfast.cli.rules import plain
 from holdfast.rules import CATALOGUE
+from holdfast.twophase import AGGREGATORS
 from tests.pages import ask, served
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
@@ -84,6 +87,13 @@ def test_version_and_catalogue(tmp_path: Path) -> None:
         assert rule.formula in out
     assert "2-approximation" in run("holdfast rules CenterwO", tmp_path)
     assert "is no known rule" in run("holdfast rules Zeno", tmp_path, code=2)
+
+
+def test_no_tex_on_a_terminal() -> None:
+    for thing in (*AGGREGATORS.values(), *ATTACKS.values(), *VOTERS.values()):
+        assert not re.search(r"\\|math:", plain(thing)), thing
+    assert "    mean of the n-f nearest to argmin_i max ‖x - x_i‖\n\nwith K(x_i)" in plain(CATALOGUE["CenterwO"])
+    assert plain(AGGREGATORS["Mean2P"]).endswith("\n\n    Inner's answer or Outer's, whichever the workers elect")
 
 
 def test_the_demo_names_its_liars(demo: Path) -> None:

@@ -156,7 +156,7 @@ def test_every_rule_has_its_place_and_picture(site: Path) -> None:
         assert f'id="{name.lower()}"' in text
         assert f'src="pictures/{name}.svg"' in text
         assert len((site / "pictures" / f"{name}.svg").read_bytes()) < BUDGET
-    for word in ("Promise.", "Cost.", "Fails", "Source."):
+    for word in ("Promise.", "Cost.", "When it fails.", "Source."):
         assert text.count(f"<strong>{word}</strong>") == len(CATALOGUE) + 3
 
 
@@ -165,6 +165,18 @@ def test_every_rule_says_when_it_fails_and_where_it_comes_from() -> None:
         assert rule.fails, rule
         assert rule.source, rule
         assert not rule.fails.endswith(".")
+
+
+def test_every_paper_that_is_named_has_its_entry(site: Path) -> None:
+    sources = made("sources")
+    for named in (*CATALOGUE.values(), *ATTACKS.values()):
+        assert sources.missing(named.source) == [], named
+        assert sources.missing(" ".join((named.__doc__ or "").split())) == [], named
+    for path in (ROOT / "README.md", *set((ROOT / "docs").glob("*.md")) - {sources.PAGE}):
+        assert sources.missing(" ".join(path.read_text().split())) == [], path.name
+    text = (site / "sources.html").read_text()
+    for place in set(re.findall(r'href="sources.html#([^"]+)"', (site / "rules.html").read_text())):
+        assert f'id="{place}"' in text, place
 
 
 def test_every_attack_has_its_place_and_picture(site: Path) -> None:
@@ -244,7 +256,7 @@ def test_a_notebook_becomes_a_page(tmp_path: Path) -> None:
     assert found["pictures/students-1-2.svg"] == "<svg/>"
 
 
-@pytest.mark.parametrize("name", ["formulas", "letters", "notebook_page", "outside"])
+@pytest.mark.parametrize("name", ["formulas", "letters", "notebook_page", "outside", "sources"])
 def test_examples_of_what_makes_the_pages_run(name: str) -> None:
     found = doctest.testmod(made(name))
     assert found.attempted

@@ -7,6 +7,7 @@ from typing import Any
 
 import formulas
 import numpy as np
+import sources
 from rules_page import BELOW
 
 from holdfast.attacks import ATTACKS, VOTERS, seven
@@ -50,8 +51,13 @@ def _moved(attack: Any) -> list[str]:
         rows = portraits.sent(attack, rule)
         answer = rule([*portraits.HONEST, *rows], like=portraits.HONEST[0])
         off = float(np.linalg.norm(answer - mean) / spread)
-        out.append(f"{off:.2g}" if off > 1e-9 else "0")  # what is left is rounding
+        out.append(digits(off) if off > 1e-9 else "0")  # what is left is rounding
     return out
+
+
+def digits(number: float) -> str:
+    """Two digits that count, as one writes them: 240, 3.1, 0.042; from a million on as a power."""
+    return f"{number:.2g}" if number < 10 or number >= 1e6 else f"{float(f'{number:.2g}'):.0f}"
 
 
 def _section(name: str, attack: Any, short: str | None) -> str:
@@ -60,7 +66,7 @@ def _section(name: str, attack: Any, short: str | None) -> str:
     facts = [
         f"**Sends** {attack.formula}.",
         f"**Kind.** {_kind(attack)}.",
-        f"**Source.** {attack.source or 'a fault, not a paper'}.{paper}",
+        f"**Source.** {sources.linked(attack.source) or 'a fault, not a paper'}.{paper}",
     ]
     seen = f"![{name}: where the liars' rows go](pictures/attack-{name}.svg){{ .portrait }}"
     return "\n\n".join([f"## {name}", f"`{signature(attack)}`", seen, first, *facts, BELOW, rest])

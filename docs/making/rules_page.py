@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import formulas
+import sources
 
 from holdfast.cli.rules import signature
 from holdfast.guarantees.bounds import bounds
@@ -18,7 +19,7 @@ from holdfast.twophase import Cent2P, Mean2P, Numeric, TwoPhase
 N, F = 35, 7
 RULES: dict[str, Any] = {**CATALOGUE, "TwoPhase": TwoPhase, "Mean2P": Mean2P, "Cent2P": Cent2P}
 VOTE = {
-    "formula": "Inner's answer or Outer's, whichever the workers elect",
+    "formula": TwoPhase.formula,
     "promise": "Inner's, while Inner is elected; Outer must win the vote",
     "time": "n² d for both candidates together, and the workers' losses at two models",
     "fails": "if [the vote is lost](twophase.md#when-a-vote-is-lost): too few images a voter, or too many liars",
@@ -37,9 +38,7 @@ def pages() -> dict[str, str | bytes]:
         value = _value(rule)
         made[f"pictures/{name}.svg"] = portraits.rule(value)
         told = VOTE if name not in CATALOGUE else {word: getattr(rule, word) for word in VOTE}
-        cells = (
-            told[word].replace("|x - x_i|", "‖x - x_i‖").replace("|", "\\|") for word in ("formula", "promise", "time")
-        )
+        cells = (told[word] for word in ("formula", "promise", "time"))
         table.append(f"| [`{name}`](#{name.lower()}) | {' | '.join(cells)} |")
         sections.append(_section(name, rule, value, told))
     return made | {"rules.md": "\n\n".join([INTRODUCTION.format(n=N, f=F), "\n".join(table), *sections, ""])}
@@ -56,11 +55,16 @@ def _section(name: str, rule: Any, value: Any, told: dict[str, str]) -> str:
     facts = [
         f"**Promise.** {told['promise']}." + _constants(rule),
         f"**Cost.** {told['time']}.",
-        f"**Fails** {told['fails']}.",
-        f"**Source.** {told['source']}.",
+        f"**When it fails.** {_begun(told['fails'])}.",
+        f"**Source.** {sources.linked(_begun(told['source']))}.",
     ]
     seen = f"![{_seen(name, value)}](pictures/{name}.svg){{ .portrait }}"
     return "\n\n".join([f"## {name}", f"`{signature(rule)}`", seen, first, *facts, BELOW, rest])
+
+
+def _begun(words: str) -> str:
+    """The words as a sentence begins."""
+    return words[0].upper() + words[1:]
 
 
 def _seen(name: str, value: Any) -> str:

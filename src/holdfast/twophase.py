@@ -108,7 +108,10 @@ class Winner:
 
 @value
 class TwoPhase(Value):
-    """An Inner rule, an Outer rule and the election between their answers.
+    r"""An Inner rule, an Outer rule and the election between their answers.
+
+    .. math:: F(X) = \begin{cases} \text{Outer}(X) & \text{if the workers elect it} \\
+              \text{Inner}(X) & \text{else} \end{cases}
 
     >>> TwoPhase(inner=MeanwO(f=2), outer=OuterMean(f=2)) == Mean2P(f=2)
     True
@@ -117,6 +120,7 @@ class TwoPhase(Value):
     inner: Stage
     outer: Stage
     election: Ballot | Numeric = BALLOT
+    formula = "Inner's answer or Outer's, whichever the workers elect"
 
     def __post_init__(self) -> None:
         for name in WINNERS:
@@ -148,12 +152,22 @@ class TwoPhase(Value):
 
 
 def Cent2P(f: int) -> TwoPhase:  # noqa: N802 - the paper's name
-    """The paper's Cent2P: CenterwO against OuterCenter, by ballot."""
+    r"""The paper's Cent2P: CenterwO against OuterCenter, by ballot.
+
+    .. math:: F(X) = \begin{cases}
+              \text{OuterCenter}(X) & \text{if its model has the smaller loss for most voters} \\
+              \text{CenterwO}(X) & \text{else} \end{cases}
+    """
     return TwoPhase(CenterwO(f=f), OuterCenter(f=f))
 
 
 def Mean2P(f: int) -> TwoPhase:  # noqa: N802 - the paper's name
-    """The paper's Mean2P: MeanwO against OuterMean, by ballot."""
+    r"""The paper's Mean2P: MeanwO against OuterMean, by ballot.
+
+    .. math:: F(X) = \begin{cases}
+              \text{OuterMean}(X) & \text{if its model has the smaller loss for most voters} \\
+              \text{MeanwO}(X) & \text{else} \end{cases}
+    """
     return TwoPhase(MeanwO(f=f), OuterMean(f=f))
 
 

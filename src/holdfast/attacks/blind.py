@@ -90,7 +90,7 @@ class Gauss(Attack):
 
     length: str = "same"
     kind = "siege"
-    formula = "|x_i| g/|g|, g Gaussian"
+    formula = "‖x_i‖ g/‖g‖, g Gaussian"
     source = "Yi et al. 2024"
     choices = {"length": ("same", "deviation", "minus")}
 

@@ -29,7 +29,7 @@ class MinMax(Attack):
     along: str = "std"
     kind = "sneak"
     formula = "mean_H - γ p, at most the honest diameter from all"
-    source = "Shejwalkar & Houmansadr 2021"
+    source = "Shejwalkar and Houmansadr 2021"
     choices = {"along": DIRECTIONS}
 
     def __call__(self, seen: View) -> Rows:
@@ -57,7 +57,7 @@ class MinSum(Attack):
     along: str = "std"
     kind = "sneak"
     formula = "mean_H - γ p, at most the largest honest sum of squares"
-    source = "Shejwalkar & Houmansadr 2021"
+    source = "Shejwalkar and Houmansadr 2021"
     choices = {"along": DIRECTIONS}
 
     def __call__(self, seen: View) -> Rows:

@@ -28,7 +28,7 @@ def attacks(name: Annotated[str, typer.Argument(help="One attack, with its whole
     if name and name not in known:
         raise BadInput(unknown(name, known, "attack"))
     if name:
-        typer.echo(f"{signature(known[name])}\n\n{plain(known[name].__doc__ or '')}")
+        typer.echo(f"{signature(known[name])}\n\n{plain(known[name])}")
         return
     heads = ("attack", "what the liars send", "kind", "source")
     table = Table(

@@ -15,7 +15,25 @@ from holdfast.cli.example import example
 from holdfast.errors import BadInput
 from holdfast.rules import CATALOGUE
 from holdfast.spec import unknown
-from holdfast.twophase import AGGREGATORS
+from holdfast.twophase import AGGREGATORS, TwoPhase
+
+FORMS = (  # of TeX, and how a line of text says the same
+    (r"\\[dt]?frac\{(.*?)\}\{(.*?)\}", r"(\1/\2)"),
+    (r"\\sqrt\{(.*?)\}", r"√(\1)"),
+    (r"\\bar *(\w)", "\\1\N{COMBINING MACRON}"),
+    (r"\\(?:mathrm|text)\{(.*?)\}", r"\1"),
+    (r"\{(\w+)\}", r"\1"),
+    (r"\\lVert *| *\\rVert", "‖"),
+    (r"\\lceil *", "⌈"),
+    (r" *\\rceil", "⌉"),
+    (r"\\langle *", "⟨"),
+    (r" *\\rangle", "⟩"),
+    (r" *\\, *", " "),
+)
+SIGNS = {
+    **{"gamma": "γ", "mu": "μ", "pi": "π", "sigma": "σ", "tau": "τ"},
+    **{"le": "≤", "sum": "Σ", "to": "→", "leftarrow": "←"},
+}
 
 
 @example("holdfast rules MeanwO")
@@ -29,7 +47,7 @@ def rules(name: Annotated[str, typer.Argument(help="One rule, with its whole tex
     if name and name not in AGGREGATORS:
         raise BadInput(unknown(name, AGGREGATORS))
     if name:
-        typer.echo(f"{signature(AGGREGATORS[name])}\n\n{plain(AGGREGATORS[name].__doc__ or '')}")
+        typer.echo(f"{signature(AGGREGATORS[name])}\n\n{plain(AGGREGATORS[name])}")
         return
     columns = (Column(head, overflow="fold") for head in ("rule", "what it returns", "promise", "time"))
     table = Table(*columns, box=None, pad_edge=False, header_style="bold")
@@ -42,9 +60,24 @@ def rules(name: Annotated[str, typer.Argument(help="One rule, with its whole tex
     Console().print(table, "", phases, sep="\n")
 
 
-def plain(doc: str) -> str:
-    """A docstring for a terminal: formulas stay as they are written, their marks go."""
-    return re.sub(r":math:`(.*?)`", r"\1", cleandoc(doc), flags=re.S).replace(".. math:: ", "    ")
+def plain(thing: Any) -> str:
+    """What a value says of itself, for a terminal: its plain formula where its docstring has a typeset one."""
+    formula = getattr(thing, "formula", TwoPhase.formula)
+    doc = re.sub(
+        r"\.\. math::.*?(?=\n\n|$(?!\n))", lambda _: f"    {formula}", cleandoc(thing.__doc__ or ""), flags=re.S
+    )
+    return re.sub(r":math:`(.*?)`", lambda found: letters(found[1]), doc, flags=re.S)
+
+
+def letters(latex: str) -> str:
+    r"""A small formula without TeX.
+
+    >>> letters(r"\tau_i \le \sqrt{f/(n-2f)} \lVert \bar x_{all} \rVert, \tfrac{2n}{b}")
+    'τ_i ≤ √(f/(n-2f)) ‖x̄_all‖, (2n/b)'
+    """
+    for form, told in FORMS:
+        latex = re.sub(form, told, latex)
+    return re.sub(r"\\([a-z]+)", lambda found: SIGNS.get(found[1], found[1]), latex)
 
 
 def signature(rule: Any) -> str:

@@ -137,7 +137,7 @@ def own(rule: Any) -> int | None:
 
 
 def least(n: int, f: int) -> dict[str, float]:
-    """What no rule can go below (Farhadkhani et al. 2022, Allouah et al. 2023; ζ: ours)."""
+    """What no rule can go below (Farhadkhani et al. 2022, Allouah et al. 2023a; ζ: ours)."""
     h, q = n - f, n - 2 * f
     zeta = n * (h - 1) / (2 * h * q) if f else 0.0
     return {"lambda": f / h, "kappa": f / q, "xi": f / q, "zeta": zeta}

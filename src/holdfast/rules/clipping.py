@@ -78,7 +78,7 @@ class Clip(Mixing):
     tau: float
     anchors = ("origin",)
     lengths = ("tau",)
-    formula = "y_i = x_i min(1, τ/|x_i|)"
+    formula = "y_i = x_i min(1, τ/‖x_i‖)"
     promise = "bounds the harm of one vector by τ"
     time = "n d"
     fails = "if τ does not fit: too small it shortens the honest, too large it clips nobody"
@@ -112,7 +112,7 @@ class NormBoundedMean(DistanceRule):
     tau: float
     anchors = ("origin",)
     lengths = ("tau",)
-    formula = "mean of x_i min(1, τ/|x_i|)"
+    formula = "mean of x_i min(1, τ/‖x_i‖)"
     promise = "f liars move it by at most 2fτ/n"
     time = "n d"
     fails = "against liars no longer than τ, who count in full: no constant in units of the honest spread"
@@ -150,7 +150,7 @@ class CenteredClipping(DistanceRule):
     anchors = ("start",)
     lengths = ("tau",)
     precise = True
-    formula = "v += mean of (x_i - v) min(1, τ/|x_i - v|), from a start"
+    formula = "v += mean of (x_i - v) min(1, τ/‖x_i - v‖), from a start"
     promise = "f liars move a step by at most 2fτ/n"
     time = "n² d"
     fails = "if the start is far off, as a step moves by τ at most; or if τ is large, which is the liars' room"
@@ -176,7 +176,7 @@ class CenteredClipping(DistanceRule):
 
 @value
 class ARC(Mixing):
-    r"""Adaptive robust clipping: the longest vectors shortened to the norm of the next (Allouah et al. 2025).
+    r"""Adaptive robust clipping: the longest vectors shortened to the norm of the next (Allouah et al. 2025a).
 
     .. math:: y_i = x_i \min(1, C / \lVert x_i \rVert), \quad k = \lfloor 2 (f / n) (n - f) \rfloor
 
@@ -188,11 +188,11 @@ class ARC(Mixing):
 
     f: int
     anchors = ("origin",)
-    formula = "y_i = x_i min(1, C/|x_i|), C the ⌊2f(n-f)/n⌋+1-th largest norm"
+    formula = "y_i = x_i min(1, C/‖x_i‖), C the ⌊2f(n-f)/n⌋+1-th largest norm"
     promise = "keeps a rule's κ up to constants"
     time = "n d"
     fails = "against liars no longer than the honest; and it shortens honest vectors in every round"
-    source = "Allouah et al. 2025"
+    source = "Allouah et al. 2025a"
 
     def stages(self) -> tuple[Stage, ...]:
         return pulled(self, "origin", math.inf)  # what is in sight stays where it is

@@ -1,4 +1,4 @@
-"""1-center and 1-mean clustering with outliers: the rules of the paper (Yi et al., AAAI 2024).
+"""1-center and 1-mean clustering with outliers: the rules of the paper (Yi et al. 2024).
 
 CenterwO and MeanwO are its Algorithm 2, also called Inner; OuterCenter and OuterMean its Algorithm 4.
 The constants are proved in docs/guarantees.md; where they differ from those of its Theorem 2, theirs are
@@ -111,7 +111,7 @@ class CenterwO(DistanceRule):
     candidates: int | None = None
     ties: str = "first"
     choices = TIES
-    formula = "mean of the n-f nearest to argmin_i max |x - x_i|"
+    formula = "mean of the n-f nearest to argmin_i max ‖x - x_i‖"
     promise = "λ = (3f-1)/(n-f)"
     time = "n² d"
     why = "outside the tightest ball of n - f"
@@ -167,7 +167,7 @@ class MeanwO(DistanceRule):
     candidates: int | None = None
     ties: str = "first"
     choices = TIES
-    formula = "mean of the n-f nearest to argmin_i Σ |x - x_i|²"
+    formula = "mean of the n-f nearest to argmin_i Σ ‖x - x_i‖²"
     promise = "κ ≤ 5.83 f/(n-2f)"
     time = "n² d"
     why = "not among the n - f of least squared distance"
@@ -243,7 +243,7 @@ class OuterCenter(DistanceRule):
     """
 
     f: int
-    formula = "mean without the f nearest to argmin_i max |x - x_i|"
+    formula = "mean without the f nearest to argmin_i max ‖x - x_i‖"
     promise = "none by itself (unbounded); half of a two-phase round"
     time = "n² d"
     why = "in the tightest ball of f"
@@ -269,7 +269,7 @@ class OuterMean(DistanceRule):
     """
 
     f: int
-    formula = "mean without the f nearest to argmin_i Σ |x - x_i|²"
+    formula = "mean without the f nearest to argmin_i Σ ‖x - x_i‖²"
     promise = "none by itself (unbounded); half of a two-phase round"
     time = "n² d"
     why = "in the cluster of f of least squared distance"

@@ -56,7 +56,7 @@ class Krum(_Krum):
     f: int
     others: str = "n-f-2"
     squared: bool = True
-    formula = "x_j, j = argmin_i Σ |x - x_i|² over its n-f-2 nearest others"
+    formula = "x_j, j = argmin_i Σ ‖x - x_i‖² over its n-f-2 nearest others"
     promise = "κ ≤ (√(2(n-f))+√(f+1))²/(n-2f-1)"
     time = "n² d"
     why = "its score is not the least"
@@ -71,8 +71,11 @@ class Krum(_Krum):
 class MultiKrum(_Krum):
     r"""Mean of the m vectors with the least Krum scores (Blanchard et al. 2017).
 
-    m is n - f unless it is given. The forms of the score are those of Krum. O(n² d) time. Ties go to the
-    lowest index.
+    .. math:: F(X) = \tfrac{1}{m} \sum_{i \in S} x_i, \quad
+              S \text{ the } m \text{ of least } \sum_{x \in N(x_i)} \lVert x - x_i \rVert^2
+
+    with :math:`N(x_i)` the :math:`n - f - 2` vectors nearest to :math:`x_i` without itself. m is n - f unless it is
+    given. The forms of the score are those of Krum. O(n² d) time. Ties go to the lowest index.
 
     >>> MultiKrum(f=1, m=3)(np.array([[0.0], [1.0], [1.5], [2.0], [90.0]]))
     array([1.5])

@@ -36,7 +36,7 @@ class GeometricMedian(DistanceRule):
     floor: float = 0.0
     lengths = ("floor",)
     precise = True
-    formula = "argmin_y Σ |x_i - y|"
+    formula = "argmin_y Σ ‖x_i - y‖"
     promise = "κ ≤ n/(n-2f)"
     time = "n² d"
     why = "weight zero: the answer is another vector"

@@ -13,7 +13,7 @@ class NNM(Mixing):
 
     .. math:: y_i = \tfrac{1}{n-f} \sum_{x \in K(x_i)} x
 
-    with :math:`K(x_i)` the :math:`n - f` vectors nearest to :math:`x_i`, itself included (Allouah et al. 2023).
+    with :math:`K(x_i)` the :math:`n - f` vectors nearest to :math:`x_i`, itself included (Allouah et al. 2023a).
     A rule with κ becomes one with 5.83 f/(n-2f) · (κ + 1) at most, and 8f/(n-f) · (κ + 1). O(n² d) time. Ties go to
     the lowest index.
 
@@ -23,7 +23,7 @@ class NNM(Mixing):
 
     f: int
     formula = "y_i = mean of the n-f nearest to x_i"
-    promise = "κ -> 5.83 f/(n-2f) · (κ+1) at most"
+    promise = "κ ≤ 5.83 f/(n-2f) · (1 + κ of the rule behind it)"
     time = "n² d"
     fails = "against liars inside the cloud, who become a part of everybody's mean"
     source = "Allouah et al. 2023a"

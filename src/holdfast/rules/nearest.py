@@ -26,7 +26,7 @@ class Medoid(DistanceRule):
     array([1.])
     """
 
-    formula = "x_j, j = argmin_i Σ |x_i - x_k| over all k"
+    formula = "x_j, j = argmin_i Σ ‖x_i - x_k‖ over all k"
     promise = "κ ≤ (1+2√2(n-f)/(n-2f))²"
     time = "n² d"
     precise = True
@@ -43,7 +43,7 @@ class Medoid(DistanceRule):
 
 @value
 class CGE(DistanceRule):
-    r"""Mean of the n - f vectors of least norm: comparative gradient elimination (Gupta and Vaidya 2020).
+    r"""Mean of the n - f vectors of least norm: comparative gradient elimination (Gupta et al. 2020).
 
     .. math:: F(X) = \tfrac{1}{n-f} \sum_{i \in S} x_i, \quad S \text{ the } n - f \text{ of least } \lVert x_i \rVert
 
@@ -56,12 +56,12 @@ class CGE(DistanceRule):
 
     f: int
     anchors = ("origin",)
-    formula = "mean of the n-f of least |x_i|"
+    formula = "mean of the n-f of least ‖x_i‖"
     promise = "bounded by the honest norms, not by their spread"
     time = "n d"
     why = "among the f longest"
     fails = "against liars that are no longer than the honest: a flipped sign has the same norm"
-    source = "Gupta and Vaidya 2020"
+    source = "Gupta et al. 2020"
 
     def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray:
         return np.array([len(rows)])

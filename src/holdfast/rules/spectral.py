@@ -35,7 +35,7 @@ def principal(D: Distances, w: Weights) -> tuple[float, np.ndarray]:
 
 @value
 class CAF(DistanceRule):
-    r"""Covariance-bound agnostic filter: the mean at which the weights' covariance was least (Allouah et al. 2025).
+    r"""Covariance-bound agnostic filter: the mean at which the weights' covariance was least (Allouah et al. 2025b).
 
     Starting from weights c = 1, and while :math:`\sum_i c_i > n - 2f`, those far along the direction v of largest
     variance are lowered, :math:`c_i \leftarrow c_i (1 - \tau_i / \tau_{max})` with
@@ -55,7 +55,7 @@ class CAF(DistanceRule):
     time = "n² d + n⁴"
     why = "filtered out"
     fails = "not known here; its time grows with n⁴"
-    source = "Allouah et al. 2025"
+    source = "Allouah et al. 2025b"
 
     def stages(self) -> tuple[Stage, ...]:
         return pulled(self, "medoid", math.inf)  # what is in sight stays where it is

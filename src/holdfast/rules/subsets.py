@@ -90,7 +90,7 @@ def _refuse(rule: DistanceRule, n: int, f: int) -> None:
 
 @value
 class SMEA(DistanceRule):
-    r"""Mean of the n - f vectors whose covariance has the least largest eigenvalue (Allouah et al. 2023).
+    r"""Mean of the n - f vectors whose covariance has the least largest eigenvalue (Allouah et al. 2023b).
 
     .. math:: F(X) = \bar{x}_S, \quad S \in \arg\min_{|S| = n-f} \lambda_{max}(M_S)
 
