@@ -187,6 +187,7 @@ def test_every_attack_has_its_place_and_picture(site: Path) -> None:
         assert len((site / "pictures" / f"attack-{name}.svg").read_bytes()) < BUDGET
     for name in VOTERS:
         assert f'id="{name.lower()}"' in text
+    assert not re.search(r"<td[^>]*>[\d.]+e[+-]", text)  # 240, not 2.4e+02
 
 
 def test_every_command_and_public_name_has_its_place(site: Path) -> None:

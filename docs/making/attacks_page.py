@@ -56,8 +56,11 @@ def _moved(attack: Any) -> list[str]:
 
 
 def digits(number: float) -> str:
-    """Two digits that count, as one writes them: 240, 3.1, 0.042; from a million on as a power."""
-    return f"{number:.2g}" if number < 10 or number >= 1e6 else f"{float(f'{number:.2g}'):.0f}"
+    """Two digits that count, as one writes them: 240, 3.1, 0.042; from a million on with a power of ten."""
+    if number < 10:
+        return f"{number:.2g}"
+    shown, _, power = f"{number:.1e}".partition("e")
+    return f"{float(f'{number:.2g}'):.0f}" if number < 1e6 else f"{shown}·10^{int(power)}"
 
 
 def _section(name: str, attack: Any, short: str | None) -> str:
