@@ -30,7 +30,11 @@ def served(*words: str) -> Iterator[str]:
             yield line.split()[0]
         finally:
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=20)
+            try:
+                _, said = process.communicate(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
     assert (process.returncode, "Traceback" in said) == (0, False), said
 
 

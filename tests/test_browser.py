@@ -34,6 +34,8 @@ from holdfast.web.rounds import read
 from tests.pages import QUIET, chromium, served
 
 Open = Callable[..., Page]
+PATIENCE = 20_000  # milliseconds
+expect.set_options(timeout=PATIENCE)
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
 
@@ -67,7 +69,7 @@ def opened(browser: Browser, address: str, serving: Any) -> Iterator[Open]:
         context = browser.new_context(**{"viewport": DESKTOP, **words})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(PATIENCE)
         page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         own = urlsplit(at or address).netloc
@@ -98,13 +100,16 @@ def state(page: Page) -> dict[str, Any]:
 
 def settled(page: Page) -> dict[str, Any]:
     """The same, after the answers to it are drawn: the table says what the library says."""
-    found = state(page)
-    told = answered(read(found))
-    wanted = [_written(one["away"]) if "error" not in one else None for one in told["answers"]]
-    for at, text in enumerate(wanted):
-        if text is not None:
-            expect(page.locator(f"#rules tr:nth-child({at + 1}) td").nth(2)).to_have_text(text)
-    return {**found, "told": told}
+    until = time.monotonic() + PATIENCE / 1000
+    while True:
+        found = state(page)
+        told = answered(read(found))
+        wanted = [None if "error" in one else _written(one["away"]) for one in told["answers"]]
+        cells = page.locator("#rules tr td:nth-child(3)").all_inner_texts()
+        same = len(cells) == len(wanted) and all(text in (None, cell) for text, cell in zip(wanted, cells, strict=True))
+        if same:
+            return {**found, "told": told}
+        assert time.monotonic() < until, (wanted, cells)
 
 
 def _written(x: float) -> str:
@@ -118,6 +123,20 @@ def _written(x: float) -> str:
     digits = max(0, 2 - int(np.floor(np.log10(abs(x)))))
     text = f"{x:.{digits}f}"
     return text if len(text.replace(".", "").lstrip("0")) <= 3 else f"{x:.{max(0, digits - 1)}f}"
+
+
+def held(page: Page, what: str) -> list[Route]:
+    """Questions of this kind wait until the test lets them go on, in the order that hurts."""
+    routes: list[Route] = []
+    page.context.route(f"**/api/{what}", routes.append)
+    return routes
+
+
+def came(page: Page, routes: list[Route], many: int) -> None:
+    until = time.monotonic() + PATIENCE / 1000
+    while len(routes) < many:
+        assert time.monotonic() < until
+        page.wait_for_timeout(50)
 
 
 def marks(page: Page) -> np.ndarray:
@@ -361,16 +380,6 @@ class TestPlayground:
         page.keyboard.press("Escape")
         expect(page.locator("#code")).to_be_hidden()
 
-    @staticmethod
-    def delayed(page: Page, what: str, seconds: Iterator[float]) -> None:
-        """Questions of this kind go out late, each by so much."""
-
-        def late(route: Route) -> None:
-            time.sleep(next(seconds))
-            route.continue_()
-
-        page.context.route(f"**/api/{what}", late)
-
     @pytest.mark.parametrize("view", ["1,1,1e-300", "2e6,0,1e-10", "0,0,1e300", "1,1,-1"])
     def test_no_link_hangs_the_page(self, opened: Open, view: str) -> None:
         page = opened(f"#p=0,0;1,1;2,0&l=&f=0&r=Average()&c=0&v={view}")
@@ -379,15 +388,18 @@ class TestPlayground:
 
     def test_an_answer_that_comes_late_is_not_drawn_over_another_round(self, opened: Open) -> None:
         page = opened()
-        self.delayed(page, "round", iter([0.7] * 9))
+        settled(page)
+        routes = held(page, "round")
         page.locator("#plane .point").nth(9).focus()
         page.keyboard.press("ArrowLeft")
-        page.wait_for_timeout(100)
+        came(page, routes, 1)
         page.select_option("#preset", "ALIE")
-        for _ in range(12):
-            assert "6 of 13" not in page.inner_text("#said")
-            page.wait_for_timeout(150)
-        page.context.unroute("**/api/round")
+        expect(page.locator("#plane .point")).to_have_count(13)
+        routes[0].continue_()  # the answer to the round before
+        came(page, routes, 2)
+        assert "6 of 13" not in page.inner_text("#said")
+        expect(page.locator("#plane .point").last).not_to_have_attribute("aria-label", re.compile("left out|kept"))
+        routes[1].continue_()
         expect(page.locator("#said")).to_contain_text("9 of 13")
 
     def test_after_a_refusal_the_newest_round_is_asked(self, opened: Open) -> None:
@@ -424,12 +436,42 @@ class TestPlayground:
 
     def test_the_last_of_many_presets_stays(self, opened: Open) -> None:
         page = opened()
-        self.delayed(page, "preset", iter([1.0, 0.0]))
+        routes = held(page, "preset")
         page.select_option("#preset", "ALIE")
         page.select_option("#preset", "far")
-        page.wait_for_timeout(1500)
+        came(page, routes, 2)
+        routes[1].continue_()
+        expect(page.locator("#plane .point.liar")).to_have_count(1)
+        with page.expect_response("**/api/preset"):
+            routes[0].continue_()
         assert len(settled(page)["liars"]) == 1
         assert page.input_value("#preset") == "far"
+
+    def test_the_link_is_that_of_this_moment(self, opened: Open) -> None:
+        page = opened()
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.locator("#plane .point").nth(9).focus()
+        page.keyboard.press("ArrowLeft")
+        page.click("#link")
+        expect(page.locator("#toast")).to_contain_text("The link is copied")
+        assert page.evaluate("navigator.clipboard.readText()") == page.url
+        assert settled(page)["points"][9] != DILEMMA[9].tolist()
+
+    def test_the_skip_link_leads_to_the_plane_and_leaves_the_address(self, opened: Open) -> None:
+        page = opened()
+        settled(page)
+        before = page.url
+        page.locator(".skip").focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("#plane .point:focus")).to_have_count(1)
+        assert page.url == before
+
+    def test_every_mark_has_its_letter(self, opened: Open) -> None:
+        rules = "&".join(f"r={rule}" for rule in ("Average()", "MoNNA(f=0, pivot=0)", "MoNNA(f=0, pivot=1)"))
+        page = opened(f"#p=0,0;0.03,0;0.06,0&l=&f=0&{rules.replace('MoNNA(f=0', 'MoNNA(f=1')}&c=0&v=0,0,2")
+        settled(page)
+        letters = " ".join(page.locator("#plane .letter").all_inner_texts()).split()
+        assert sorted(letters) == ["A", "B", "C"]
 
     def test_who_drags_a_point_that_goes_away_drags_no_other(self, opened: Open) -> None:
         page = opened()
@@ -551,16 +593,43 @@ class TestLiveView:
 
     def test_the_run_that_was_chosen_last_is_shown(self, opened: Open, watched: str) -> None:
         page = opened("#state=done", at=watched, wait="#runs li")
+        routes = held(page, "runs/*")
         page.locator(".run").first.click()
+        came(page, routes, 1)
         for _ in range(5):
             page.keyboard.press("ArrowDown")
         chosen = page.locator(".run[aria-pressed=true]").get_attribute("data-key")
+        routes[0].continue_()
+        came(page, routes, 2)
+        routes[1].continue_()
         expect(page.locator("#detail")).to_contain_text(f"The record of {chosen}")
+        page.context.unroute("**/api/runs/*")
         page.select_option("#state", "")
         expect(page.locator("#runs li")).to_have_count(7)
         page.reload()
         page.wait_for_selector("#runs li")
         assert page.input_value("#state") == ""
+
+    def test_a_run_that_ends_while_it_is_read_is_read_again(self, opened: Open, serving: Any, tmp_path: Path) -> None:
+        run = Run(rule="CWM()", workers=5, rounds=6, every=2)
+        train(run, tmp_path / "runs" / "a")
+        done, metrics = tmp_path / "runs" / "a" / "done", tmp_path / "runs" / "a" / "metrics.jsonl"
+        whole = metrics.read_bytes()
+        done.unlink()
+        metrics.write_bytes(b"".join(whole.splitlines(keepends=True)[:4]))
+        page = opened(at=serving("watch", str(tmp_path / "runs")), wait="#runs li")
+        routes = held(page, "runs/*")
+        page.click(".run")
+        came(page, routes, 1)
+        answer = routes[0].fetch()  # of four rounds
+        metrics.write_bytes(whole)
+        done.touch()
+        expect(page.locator(".run")).to_contain_text("6/6")
+        routes[0].fulfill(response=answer)
+        came(page, routes, 2)
+        routes[1].continue_()
+        expect(page.locator("#about")).to_contain_text("done, 6 of 6 rounds")
+        page.context.unroute("**/api/runs/*")
 
     def test_a_training_is_watched_as_it_goes(self, opened: Open, serving: Any, tmp_path: Path) -> None:
         call = [

@@ -677,3 +677,13 @@ class TestTheFolder:
         with np.load(tmp_path / "cut/model.npz") as mine:
             np.testing.assert_array_equal(mine["last"], whole.model)
             np.testing.assert_array_equal(mine["average"], whole.average)
+
+
+def test_a_record_of_a_rule_that_nobody_knows_is_read_and_not_carried_out() -> None:
+    from holdfast.training.own import named
+
+    for record in ({"rule": "MeanwOO(f=2)"}, {"rule": "CWM()", "attack": "Whisper(z=1)"}):
+        run = Run.of(named(record))
+        assert run.record() | record == run.record()
+        with pytest.raises(BadInput, match="is in no catalogue here; import its class"):
+            train(run)

@@ -386,7 +386,7 @@ class TestServer:
         number = st.one_of(st.integers(), st.floats(), st.booleans())
         plain = st.recursive(st.one_of(st.none(), number, st.text(max_size=12)), st.lists, max_leaves=6)
         good: dict[str, Any] = {**STORY, "rules": ["MeanwO(f=2)"], "frame": TestWalk.FRAME, "step": 1, "name": "break"}
-        good |= {"points": DILEMMA[:7].tolist(), "liars": [0], "f": 2}
+        good |= {"points": DILEMMA[:7].tolist(), "liars": [0], "f": 2, "rule": "MeanwO(f=2)"}
         changed = data.draw(st.dictionaries(st.sampled_from([*good, "n", "seed", "reach", "rule"]), plain, max_size=3))
         body = json.dumps({**good, **changed}).encode()
         path = data.draw(st.sampled_from(["round", "preset", "walk", "snippet"]))

@@ -19,7 +19,7 @@ from holdfast.experiments.store import Entry, Store, key
 from holdfast.experiments.where import meets, short
 from holdfast.spec import unknown
 from holdfast.training import Run
-from holdfast.training.folder import Folder, read_record
+from holdfast.training.folder import lines_of, read_record
 
 Row = dict[str, Any]
 RECORD = {one.name: str(one.type).partition(" ")[0] for one in fields(Run)}
@@ -165,7 +165,7 @@ def _places(store: Store) -> dict[str, Path]:
 def _scalars(one: Entry, place: Path | None) -> Iterator[tuple[int, str, float]]:
     for line in one.evaluations:
         yield from ((line["round"], tag, line[tag]) for tag in EVALUATED if line.get(tag) is not None)
-    for line in Folder.of(place).lines() if place else ():
+    for line in lines_of(place) if place else ():
         yield from ((line["round"] + 1, tag, line[tag]) for tag in EVERY_ROUND if line.get(tag) is not None)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.errors import BadInput
 from holdfast.training import Run
-from holdfast.training.folder import FORMAT, Folder, in_use, read_record, write_text
+from holdfast.training.folder import FORMAT, Folder, first_of, in_use, lines_of, read_record, write_text
 from holdfast.training.own import named
 
 Line = dict[str, Any]
@@ -198,8 +198,7 @@ def entry(place: Path) -> Entry:
     if state == "done" and (summary := _summary(place, key(run))):
         return Entry(**vars(summary) | {"seconds": seconds})
     why = why_failed(place) if state == "failed" else ""
-    folder = Folder.of(place)
-    lines: Iterator[Line] | list[Line] = folder.whole() if state == "done" else folder.lines()
+    lines: Iterable[Line] = first_of(place, run.rounds) if state == "done" else lines_of(place)
     return told(run, state, lines, seconds=seconds, why=why)
 
 

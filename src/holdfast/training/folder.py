@@ -57,11 +57,6 @@ class Folder:
     def _record(self) -> dict[str, Any]:
         return {**self.run.record(), "task": self.mark, "format": FORMAT}
 
-    @classmethod
-    def of(cls, path: Path) -> Folder:
-        """A folder to read, whatever run and task it holds."""
-        return cls(path, read_record(path), _read(path).get("task", OWN))
-
     @property
     def done(self) -> bool:
         return (self.path / "done").exists()
@@ -81,28 +76,17 @@ class Folder:
         saved = self.path / "checkpoint.npz"
         state = State.load(saved, first) if saved.exists() else None
         reached = state.round if state else 0
-        lines = self._first(reached)
+        lines = first_of(self.path, reached)
         write_text(self.path / "metrics.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
         return state
 
     def whole(self) -> list[dict[str, Any]]:
         """All rounds of a finished run."""
-        return self._first(self.run.rounds)
-
-    def _first(self, rounds: int) -> list[dict[str, Any]]:
-        lines = list(self.lines())[:rounds]
-        if [line.get("round") for line in lines] != list(range(rounds)):
-            raise BadInput(f"{self.path} has lost lines of its metrics; delete it to start again.")
-        return lines
+        return first_of(self.path, self.run.rounds)
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """The rounds that were written; a last line that was cut off is left out."""
-        metrics = self.path / "metrics.jsonl"
-        for line in metrics.read_bytes().splitlines() if metrics.is_file() else ():
-            try:
-                yield {**json.loads(line)}
-            except (ValueError, TypeError, RecursionError):
-                return
+        """The rounds that were written."""
+        return lines_of(self.path)
 
     def add(self, lines: list[dict[str, Any]], state: State) -> None:
         """Rounds that are over, then the state after them."""
@@ -138,6 +122,24 @@ class Folder:
                 return models["last"], models["average"]
         except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
             raise BadInput(f"{self.path} has lost its model ({error}); delete it to start again.") from None
+
+
+def lines_of(path: Path) -> Iterator[dict[str, Any]]:
+    """The rounds that a run's folder holds, whatever its run; a last line that was cut off is left out."""
+    metrics = path / "metrics.jsonl"
+    for line in metrics.read_bytes().splitlines() if metrics.is_file() else ():
+        try:
+            yield {**json.loads(line)}
+        except (ValueError, TypeError, RecursionError):
+            return
+
+
+def first_of(path: Path, rounds: int) -> list[dict[str, Any]]:
+    """So many of them, or a sentence that some are lost."""
+    lines = list(lines_of(path))[:rounds]
+    if [line.get("round") for line in lines] != list(range(rounds)):
+        raise BadInput(f"{path} has lost lines of its metrics; delete it to start again.")
+    return lines
 
 
 def read_record(path: Path) -> Run:

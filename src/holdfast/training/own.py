@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.attacks import NAMED, Attack
+from holdfast.errors import BadInput
 from holdfast.rules.base import Stage
+from holdfast.training.run import Run
 from holdfast.twophase import AGGREGATORS
 from holdfast.values import value
 
@@ -51,3 +53,10 @@ def named(record: dict[str, Any]) -> dict[str, Any]:
         if words and not set(words) <= set(known):
             out[name] = own(text)
     return out
+
+
+def known(run: Run) -> None:
+    """Refuse to carry out a run of something that is known by its text alone."""
+    for name in KINDS:
+        if isinstance(value := getattr(run, name), OwnRule | OwnAttack):
+            raise BadInput(f"{value!r} is in no catalogue here; import its class and give the Run a value of it.")

@@ -19,6 +19,7 @@ import numpy as np
 from holdfast.errors import BadInput
 from holdfast.training.folder import OWN, Folder, Unwritable
 from holdfast.training.loop import rashb, two_phase_rashb
+from holdfast.training.own import known
 from holdfast.training.run import Run
 from holdfast.training.state import State
 from holdfast.training.task import Task
@@ -91,6 +92,7 @@ def train(
     """
     if not isinstance(run, Run):
         raise BadInput(f"train was given {run!r}; it takes a Run.")
+    known(run)
     if getattr(task, "run", run) != run:
         raise BadInput("train was given a task that was built for another run; build it from the same one.")
     kept = None if folder is None else Folder(Path(folder), run, OWN if task is None else fingerprint(task))

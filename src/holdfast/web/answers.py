@@ -15,14 +15,14 @@ from holdfast.experiments.where import short
 from holdfast.guarantees.bounds import bounds, own
 from holdfast.guarantees.certificate import certificate
 from holdfast.rules.decision import Decision
-from holdfast.twophase import TwoPhase, needs
+from holdfast.twophase import TwoPhase, Winner, needs
 from holdfast.web.rounds import SECONDS, Round, Told, chosen
 
 
 def answered(asked: Round) -> Told:
     """Every rule's answer, by the library itself; a rule that refuses says why."""
     until = time.monotonic() + SECONDS
-    answers = [_apart(asked, text) if time.monotonic() < until else _late(text) for text in asked.rules]
+    answers = [answer(asked, text) if time.monotonic() < until else _late(text) for text in asked.rules]
     return {"mean": asked.mean.tolist(), "deviation": asked.deviation, "answers": answers}
 
 
@@ -30,7 +30,8 @@ def _late(text: str) -> Told:
     return {"rule": text, "error": f"was not asked: the rules before it took over {SECONDS:g} s; remove a slow one."}
 
 
-def _apart(asked: Round, text: str) -> Told:
+def answer(asked: Round, text: str) -> Told:
+    """One rule's answer, or why it has none."""
     try:
         rule = chosen(text)
         told = _voted(asked, rule) if isinstance(rule, TwoPhase) else _decided(asked, rule)
@@ -94,8 +95,8 @@ def _certified(asked: Round, decision: Decision, f: int) -> Told | None:
     return {**finite, "how": found.how}
 
 
-def _voted(asked: Round, rule: TwoPhase) -> Told:
-    """Both candidates and the election; liars vote against the honest majority.
+def elected(asked: Round, rule: TwoPhase) -> tuple[dict[str, Decision], Winner, dict[int, float]]:
+    """Both candidates, who wins, and by voter how much better Outer is said to be; liars vote against the majority.
 
     A worker's loss is half the squared distance to what its images say. An update comes from few images and a vote from
     more, so that these say the honest mean up to a √images-th part of the update's deviation from it.
@@ -104,11 +105,14 @@ def _voted(asked: Round, rule: TwoPhase) -> Told:
     sides = {"inner": both.inner, "outer": both.outer}
     say = asked.mean + (asked.X - asked.mean) / sqrt(asked.images)
     losses = np.stack([0.5 * np.square(say - one.value).sum(axis=1) for one in sides.values()], axis=1)
-    liars = [i for i in asked.liars if i in both.voters]
-    reports = [(i, losses[i]) for i in both.voters if i not in asked.liars]
-    lies = AgainstMajority()(losses, np.array(liars, int), np.random.default_rng(0))
-    winner = rule.elect(both, [*reports, *lies])
-    gains = {str(i): float(pair[0] - pair[1]) for i, pair in (*reports, *lies)}
+    liars = np.array([i for i in asked.liars if i in both.voters], int)
+    honest = [(i, losses[i]) for i in both.voters if i not in asked.liars]
+    reports = [*honest, *AgainstMajority()(losses, liars, np.random.default_rng(0))]
+    return sides, rule.elect(both, reports), {i: float(pair[0] - pair[1]) for i, pair in reports}
+
+
+def _voted(asked: Round, rule: TwoPhase) -> Told:
+    sides, winner, gains = elected(asked, rule)
     candidates = {name: _told(asked, one) for name, one in sides.items()}
     return {
         **candidates[winner.name],
@@ -119,5 +123,5 @@ def _voted(asked: Round, rule: TwoPhase) -> Told:
         "votes": [sum(gain < 0 for gain in gains.values()), sum(gain > 0 for gain in gains.values())],
         "election": type(rule.election).__name__,
         "said": winner.why,
-        "gains": gains,
+        "gains": {str(i): gain for i, gain in gains.items()},
     }

@@ -47,8 +47,8 @@ def create(port: int, store: Path | None = None) -> Starlette:
         Route("/api/preset", _post(preset), methods=["POST"]),
         Route("/api/walk", _post(lambda given: walked(read(given), given)), methods=["POST"]),
         Route("/api/snippet", _post(lambda given: {"python": snippet(read(given))}), methods=["POST"]),
-        Route("/api/runs", _get(lambda query: _told(live).changes(query))),
-        Route("/api/runs/{key}", _get(lambda query: _told(live).detail(query))),
+        Route("/api/runs", _get(lambda query: _watched(live).changes(query))),
+        Route("/api/runs/{key}", _get(lambda query: _watched(live).detail(query))),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     handlers: Any = {HTTPException: _refused, Exception: _failed}
@@ -67,7 +67,7 @@ def about(store: Path | None) -> dict[str, Any]:
     }
 
 
-def _told(live: Live | None) -> Live:
+def _watched(live: Live | None) -> Live:
     if live is None:
         raise BadInput("no folder of runs is being watched; start the server by holdfast watch FOLDER.")
     return live

@@ -18,7 +18,7 @@ from holdfast.experiments.paper import cell_of, printed
 from holdfast.experiments.store import ARCHIVE, Entry, apart, archive, entry
 from holdfast.report.groups import bare, label
 from holdfast.training import Run
-from holdfast.training.folder import Folder, in_use
+from holdfast.training.folder import in_use, lines_of
 from holdfast.web.rounds import Told
 
 FRESH = 0.8  # seconds that a look at the store is good for
@@ -26,7 +26,7 @@ PATIENCE = 0.25  # seconds that an answer waits for a look to end
 CURVE, ROUNDS, EVENTS = 64, 3000, 200  # points of a curve, rounds and events of a run that are told
 COMPLAINTS = 50  # that are told, of all
 LINES = "/"  # names of an archive's lines begin with what no folder's does
-MARKS = ("record.json", "metrics.jsonl", "summary.json", "done", "failed")
+MARKS = ("record.json", "metrics.jsonl", "summary.json", "timing.json", "done", "failed")
 SAID = 400  # letters
 
 
@@ -63,13 +63,14 @@ class Live:
         since = _number(query, "since") if query.get("epoch") == self.epoch else 0
         self._begin()
         self.over.wait(PATIENCE)
+        scanning = self.scanning  # before the rows: once it is over, they are all there
         with self.lock:
             changed = sorted(key for key, at in self.told.items() if at > since)
-            rows = [self._of(key).row for key in changed if key in self.holders]
+            rows = [{**self._of(key).row, "changed": self.told[key]} for key in changed if key in self.holders]
             complaints = [*(one.complaint for one in self.seen.values() if one.complaint), *self.archive[1]]
             told = {"epoch": self.epoch, "version": self.version, "rows": rows, "total": len(self.holders)}
             told |= {"gone": [key for key in changed if key not in self.holders]}
-        told |= {"scanning": self.scanning, "there": self.path.exists()}
+        told |= {"scanning": scanning, "there": self.path.exists()}
         return told | {"complaints": complaints[:COMPLAINTS], "unread": len(complaints)}
 
     def detail(self, query: dict[str, str]) -> Told:
@@ -79,7 +80,7 @@ class Live:
         if found is None or found.entry is None:
             raise BadInput("there is no such run in this store any more; choose another.")
         one = found.entry
-        lines = [] if found.place is None else list(Folder.of(found.place).lines())
+        lines = [] if found.place is None else list(lines_of(found.place))
         lines = [line for line in lines if type(line.get("round")) is int]
         every = -(-len(lines) // ROUNDS) or 1
         since = _number(query, "since") if every == 1 else 0
@@ -101,8 +102,13 @@ class Live:
         }
 
     def _of(self, key: str) -> Seen:
-        """Who tells of a run that several have: a folder before the archive, which has no rounds."""
-        return self.seen[min(self.holders[key], key=lambda name: (name.startswith(LINES), name))]
+        """Who tells of a run that several have: who has it done, then a folder, which has its rounds."""
+
+        def rank(name: str) -> tuple[bool, bool, str]:
+            one = self.seen[name].entry
+            return one is None or one.state != "done", name.startswith(LINES), name
+
+        return self.seen[min(self.holders[key], key=rank)]
 
     def _begin(self) -> None:
         """Begin to read what changed, unless somebody does or did just now."""
@@ -147,6 +153,8 @@ class Live:
                 entries, complaints = archive(file)
             except OSError as error:
                 complaints = [f"{file} cannot be read ({error.strerror})."]
+        if file != self.path:
+            entries = [one for one in entries if one.state == "done"]  # as the store counts them
         for one in entries:
             self._note(f"{LINES}{one.key}", Seen(signature, None, one, row(one)))
         self.archive = (signature, complaints)
@@ -154,7 +162,7 @@ class Live:
 
     def _folder(self, name: str, place: Path) -> None:
         marks = tuple(_stat(place / mark) for mark in MARKS)
-        signature = (marks, marks[3] is None and in_use(place))
+        signature = (marks, marks[MARKS.index("done")] is None and in_use(place))
         before = self.seen.get(name)
         if before is not None and before.signature == signature:
             return

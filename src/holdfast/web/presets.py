@@ -17,7 +17,8 @@ from holdfast.guarantees.criteria import CRITERIA, worst
 from holdfast.guarantees.instances import DILEMMA, SIEGE, SNEAK
 from holdfast.spec import unknown
 from holdfast.twophase import TwoPhase
-from holdfast.web.rounds import FAR, SECONDS, WORKERS, Told, chosen
+from holdfast.web.rounds import FAR, SECONDS, WORKERS, Told, chosen, whole_number
+from holdfast.web.rounds import listed as rows_of
 
 N, LIARS = 13, 4  # workers of a cloud, the last of them liars
 MEAN, SHAPE = np.array([1.5, 0.7]), np.array([[0.75, 0.2], [0.2, 0.45]])  # of an honest cloud
@@ -62,8 +63,9 @@ def preset(given: Any) -> Told:
     known = [one["name"] for one in listed()]
     if name not in known:
         raise BadInput(unknown(str(name)[:40], known, "preset"))
-    rng = np.random.default_rng(_count(given, "seed", 0, 0, 2**31))
-    n, f, rule = min(_count(given, "n", SMALL), SMALL), _count(given, "f", 2, 0), str(given.get("rule", ""))
+    rng = np.random.default_rng(whole_number(given, "seed", 0, 2**31))
+    n, f = min(whole_number(given, "n", 1, WORKERS, SMALL), SMALL), whole_number(given, "f", 0, WORKERS, 2)
+    rule = str(given.get("rule", ""))
     if name in STORIES:
         return told(DILEMMA, SNEAK if name == "sneak" else SIEGE, 5)
     try:
@@ -96,8 +98,7 @@ def attacked(name: str, honest: np.ndarray, mine: np.ndarray, rule: str, rng: An
 
 def told(X: np.ndarray, liars: Any, f: int) -> Told:
     """As a round is asked for."""
-    points = [x.round(4).tolist() if np.isfinite(x).all() else None for x in X]
-    return {"points": points, "liars": [int(i) for i in liars], "f": f, "said": ""}
+    return {"points": rows_of(X.round(4)), "liars": [int(i) for i in liars], "f": f, "said": ""}
 
 
 def broken(text: str, n: int, f: int) -> Told:
@@ -141,9 +142,3 @@ def searched(rule: str, n: int, f: int) -> Found:
             if time.monotonic() > until:  # a slow rule
                 break
     return best
-
-
-def _count(given: Any, name: str, usual: int, least: int = 1, most: int = WORKERS) -> int:
-    if type(value := given.get(name, usual)) is not int or not least <= value <= most:
-        raise BadInput(f"{name} was given to a preset; it is a whole number, {least} to {most}.")
-    return int(value)

@@ -63,8 +63,7 @@ def read(given: Any) -> Round:
     X = np.array([_point(i, point) for i, point in enumerate(points)])
     if not isinstance(liars, list) or not all(type(i) is int and 0 <= i < len(X) for i in liars):
         raise BadInput(f"liars were given as {_few(liars)}; they are a list of worker numbers below {len(X)}.")
-    if type(f := given.get("f", 0)) is not int or not 0 <= f <= WORKERS:
-        raise BadInput(f"f = {_few(f)} was given; it is a whole number, 0 to {WORKERS}.")
+    f = whole_number(given, "f", 0, WORKERS)
     if not isinstance(rules, list) or len(rules) > RULES or not all(isinstance(text, str) for text in rules):
         raise BadInput(f"rules were given as {_few(rules)}; they are a list of at most {RULES} texts.")
     if type(images := given.get("images", 8)) not in (int, float) or not 1 <= images <= FAR:
@@ -73,6 +72,18 @@ def read(given: Any) -> Round:
     if not found.honest:
         raise BadInput(f"nobody of {len(X)} workers is honest and sends numbers; leave one who does.")
     return found
+
+
+def whole_number(given: Any, name: str, least: int, most: int, usual: int = 0) -> int:
+    """A number of a request, or the usual one if it has none."""
+    if type(value := given.get(name, usual)) is not int or not least <= value <= most:
+        raise BadInput(f"{name} = {_few(value)} was given; it is a whole number, {least} to {most:,}.")
+    return int(value)
+
+
+def listed(X: np.ndarray) -> list[list[float] | None]:
+    """Points as a page has them: None for who sends no number."""
+    return [x.tolist() if np.isfinite(x).all() else None for x in X]
 
 
 def _point(i: int, point: Any) -> Sequence[float]:

@@ -12,8 +12,8 @@ import numpy as np
 from holdfast.attacks import View
 from holdfast.errors import BadInput
 from holdfast.twophase import TwoPhase
-from holdfast.web.answers import answered
-from holdfast.web.rounds import FAR, SECONDS, Round, Told, chosen
+from holdfast.web.answers import elected
+from holdfast.web.rounds import FAR, SECONDS, Round, Told, chosen, listed, whole_number
 
 Array = np.ndarray
 TRIES = 36  # places that are looked at in a step
@@ -21,12 +21,12 @@ LONGEST, SHORTEST = 0.5, 0.002  # of the frame: how far a step looks
 
 
 def walked(asked: Round, given: Any) -> Told:
-    """One step: the new points, the harm before and after, and how far the next step should look.
+    """One step: the new points, the harm that they do, and how far the next step should look.
 
     Moves are drawn by the number of the step: all liars together, one of them, all to one place, each for itself. The
     best of them is taken if it hurts more; a look that finds nothing is shortened, one that does is lengthened.
     """
-    frame, step, reach = _frame(given), _whole(given, "step"), _share(given)
+    frame, step, reach = _frame(given), whole_number(given, "step", 0, 1_000_000), _share(given)
     rule = chosen(asked.rules[0]) if asked.rules else None
     if rule is None or not asked.liars:
         raise BadInput("a walk was asked for without a rule or without a liar; choose a rule and make somebody lie.")
@@ -41,7 +41,7 @@ def walked(asked: Round, given: Any) -> Told:
     better = found[top] > before * (1 + 1e-9) + 1e-12
     X = asked.X.copy()
     X[liars] = looked[top] if better else start
-    points = [None if not np.isfinite(x).all() else x.tolist() for x in X]
+    points = listed(X)
     reach = min(LONGEST, reach * 1.3) if better else reach * 0.6
     return {"points": points, "harm": max(found[top], before), "reach": reach, "over": reach < SHORTEST}
 
@@ -55,12 +55,12 @@ def harmed(asked: Round, rule: Any) -> Callable[[Array], float]:
     whole = replace(asked, X=asked.X.copy(), rules=asked.rules[:1])
 
     def harm(rows: Array) -> float:
-        if isinstance(rule, TwoPhase):  # the winner's answer counts
-            whole.X[list(asked.liars)] = rows
-            return float(answered(whole)["answers"][0].get("away", 0.0))
-        X[liars] = rows
+        whole.X[list(asked.liars)], X[liars] = rows, rows
         try:
-            return float(np.linalg.norm(view.answers(X)[0] - mean))
+            if not isinstance(rule, TwoPhase):
+                return float(np.linalg.norm(view.answers(X)[0] - mean))
+            sides, winner, _ = elected(whole, rule)  # the winner's answer counts
+            return float(np.linalg.norm(sides[winner.name].value - mean))
         except BadInput:
             return 0.0
 
@@ -91,12 +91,6 @@ def _frame(given: Any) -> Array:
     if not plain or not (np.array(frame[0]) < np.array(frame[1])).all():
         raise BadInput("the frame of a walk is two corners [[left, low], [right, high]] within 1e6.")
     return np.array(frame, float)
-
-
-def _whole(given: Any, name: str) -> int:
-    if type(value := given.get(name, 0)) is not int or not 0 <= value <= 1_000_000:
-        raise BadInput(f"the {name} of a walk is a whole number, 0 to 1,000,000.")
-    return int(value)
 
 
 def _share(given: Any) -> float:

@@ -4,13 +4,17 @@ export async function get(path) {
   return told(await fetch(path, { headers: { accept: "application/json" } }));
 }
 
-export async function post(path, body) {
+// A server that is busy is asked again, a few times.
+export async function post(path, body, tries = 6) {
   const sent = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
-  return told(await fetch(path, sent));
+  const response = await fetch(path, sent);
+  if (response.status !== 503 || !tries) return told(response);
+  await new Promise((done) => setTimeout(done, 300));
+  return post(path, body, tries - 1);
 }
 
 async function told(response) {
   const found = await response.json().catch(() => ({ error: `the server answered ${response.status}.` }));
-  if (!response.ok) throw Object.assign(new Error(found.error ?? `the server answered ${response.status}.`), { status: response.status });
+  if (!response.ok) throw new Error(found.error ?? `the server answered ${response.status}.`);
   return found;
 }

@@ -13,7 +13,7 @@ export class Detail {
     new ResizeObserver(() => this.draw()).observe(box);
   }
 
-  // Show a run, or what is new of it; `row` has the version that the list knows.
+  // Show a run, or what is new of it; a row is another object whenever its run has changed.
   async show(row) {
     this.wanted = row;
     if (this.busy) return;
@@ -23,7 +23,7 @@ export class Detail {
     try {
       const since = same && this.told ? this.told.from + this.told.kept.length : 0;
       const found = await get(`/api/runs/${row.key}?since=${since}`);
-      this.told = same && this.told && found.from === since && since && found.every === 1 ? joined(this.told, found) : found;
+      this.told = same && this.told?.every === 1 && found.from === since && since && found.every === 1 ? joined(this.told, found) : found;
       this.key = row.key;
       if (!same || this.state !== found.state || this.shape !== shape(this.told)) this.build();
       this.fill();
@@ -34,7 +34,7 @@ export class Detail {
     } finally {
       this.busy = false;
     }
-    if (this.wanted?.key !== row.key) await this.show(this.wanted); // another was chosen meanwhile
+    if (this.wanted !== row) await this.show(this.wanted); // another, or more of it, meanwhile
   }
 
   empty() {

@@ -252,12 +252,16 @@ export class Plane {
       }
     });
     const made = placed.map(({ at, i }) => element("path", { class: `mark ${colour(i)}`, d: shape(i), transform: `translate(${at})` }));
-    for (const [k, one] of placed.entries()) {
-      const near = placed.filter((other) => Math.hypot(other.at[0] - one.at[0], other.at[1] - one.at[1]) < OVER);
-      if (near[0] !== one && k) continue;
-      const [x, y] = one.at;
+    const groups = []; // marks so near to each other that their letters share a place
+    for (const one of placed) {
+      const near = groups.find(([{ at }]) => Math.hypot(at[0] - one.at[0], at[1] - one.at[1]) < OVER);
+      if (near) near.push(one);
+      else groups.push([one]);
+    }
+    for (const some of groups) {
+      const [x, y] = some[0].at;
       const right = x > this.wide - 90;
-      made.push(element("text", { class: "letter", x: right ? x - 11 : x + 11, y: y + 14, "text-anchor": right ? "end" : "start" }, near.map((each) => each.label).join(" ")));
+      made.push(element("text", { class: "letter", x: right ? x - 11 : x + 11, y: y + 14, "text-anchor": right ? "end" : "start" }, some.map((one) => one.label).join(" ")));
     }
     return made;
   }

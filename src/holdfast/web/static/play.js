@@ -48,10 +48,7 @@ async function asked() {
       if (refused) refuse("");
       refused = false;
     } catch (error) {
-      if (error.status === 503) {
-        waiting ??= since;
-        await new Promise((done) => setTimeout(done, 300));
-      } else if (waiting === null) blank(error.message);
+      if (waiting === null) blank(error.message);
       continue;
     }
     if (of !== picture || rules !== state.rules || points.length !== state.points.length) continue; // it is another round meanwhile
@@ -102,7 +99,7 @@ const plane = new Plane(by("plane"), {
 function draw() {
   plane.draw(state, told);
   if (!told) return;
-  table(by("rules"), told.answers, state.chosen, { choose: (i) => change({ chosen: i }), remove: without });
+  table(by("rules"), told.answers, state.chosen, { choose, remove: without });
   worker();
   const one = told.answers[state.chosen];
   by("said").textContent = one ? sentence(one, state, story, one.value && plane.beyond(one)) : story || "Add a rule.";
@@ -136,9 +133,18 @@ function keep(push = false) {
 function change(words, since) {
   state = { ...state, ...words };
   story = "";
-  const known = told?.answers.length === state.rules.length;
-  plane.draw(state, known && !words.points && !words.rules ? told : null, known ? told.answers[state.chosen] : undefined);
+  const whole = told?.answers.length === state.rules.length;
+  plane.draw(state, whole && !words.points && !words.rules ? told : null, whole ? told.answers[state.chosen] : undefined);
+  worker();
   ask(since);
+  keep();
+}
+
+// Another rule is looked at; all answers are there.
+function choose(i) {
+  state = { ...state, chosen: i };
+  story = "";
+  draw();
   keep();
 }
 
@@ -268,14 +274,18 @@ async function walked() {
   let [step, reach] = [0, 0.25];
   while (walk === mine) {
     const { points, liars, f, rules, chosen } = state;
+    const rule = rules[chosen];
     try {
-      const found = await post("/api/walk", { points, liars, f, images: state.images, rules: [rules[chosen]].filter(Boolean), frame: plane.frame(), step, reach });
+      const found = await post("/api/walk", { points, liars, f, images: state.images, rules: [rule], frame: plane.frame(), step, reach });
       if (walk !== mine) return;
-      if (state.points !== points || state.liars !== liars) continue; // somebody moved a point meanwhile: walk on from there
+      if (state.points !== points || state.liars !== liars || state.rules[state.chosen] !== rule) {
+        reach = 0.25; // another round or rule meanwhile: look far again, from there
+        continue;
+      }
       [step, reach] = [step + 1, found.reach];
       change({ points: found.points });
       if (found.over) {
-        story = `The liars stopped after ${step} steps: the answer is ${number(found.harm)} from the honest mean, and no step takes it farther within the frame.`;
+        story = `The liars stopped after ${step} steps: the answer is ${number(found.harm)} from the honest mean, and no step that was tried takes it farther within the frame.`;
         draw();
         break;
       }
@@ -342,11 +352,18 @@ function ready(about) {
     if (state.rules.length >= 12) return refuse("12 rules are the most here; remove one first.");
     void added(text);
   });
-  press("link", () => void copied(location.href, "The link is copied; it opens this picture wherever holdfast play runs at the same port."));
-  press("svg", () => void saveSvg(by("plane")));
+  press("link", () => {
+    history.replaceState(null, "", `#${encode(state)}`);
+    void copied(location.href, "The link is copied; it opens this picture wherever holdfast play runs at the same port.");
+  });
+  press("svg", () => saveSvg(by("plane")).catch((error) => refuse(error.message)));
   press("python", () => void program());
   press("copy", () => void copied(by("program").textContent, "The program is copied."));
   press("close", () => by("code").close());
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the address holds the picture, not a place in the page
+    plane.focus(plane.selected);
+  });
   window.addEventListener("hashchange", () => restore() || refuse("The address holds no picture; this is the one before."));
 }
 
@@ -375,7 +392,6 @@ async function program() {
 }
 
 async function copied(text, said) {
-  history.replaceState(null, "", `#${encode(state)}`);
   try {
     await navigator.clipboard.writeText(text);
     refuse("");

@@ -36,7 +36,7 @@ export function decode(text) {
     rules: rules.map((rule) => rule.slice(0, 300)),
     chosen: whole(words.get("c") ?? "") ? Math.min(+words.get("c"), Math.max(0, rules.length - 1)) : 0,
     view: seen ? clamped({ x: view[0], y: view[1], half: view[2] }) : null,
-    images: /^\d{1,4}$/.test(words.get("k") ?? "") ? Math.max(1, +words.get("k")) : 8,
+    images: /^\d{1,4}$/.test(words.get("k") ?? "") ? Math.max(1, Math.min(1000, +words.get("k"))) : 8,
     show: (words.get("s") ?? "ball.region.votes").split(".").filter((one) => ["ball", "region", "votes"].includes(one)),
   };
 }

@@ -158,9 +158,8 @@ async function refresh() {
     rows.delete(key);
     nodes.delete(key);
   }
-  const now = Date.now();
   for (const row of found.rows) {
-    rows.set(row.key, { ...row, changed: now });
+    rows.set(row.key, row);
     const made = item(row);
     const old = nodes.get(row.key);
     if (old?.isConnected) {

@@ -4,8 +4,7 @@ export const number = (x, digits = 3) => (x === null || x === undefined ? "–" 
 
 // What the chosen rule did, what is proved of it, and what is certain about this round; `beyond`: its region is all that one sees.
 export function sentence(one, state, story, beyond) {
-  if (one.error) return one.error;
-  if (one.error === "–") return "";
+  if (one.error) return one.error === "–" ? "" : one.error;
   const sure = one.certificate;
   const parts = [`${story ? `${story} ` : ""}${one.rule} is ${number(one.away)} from the honest mean`];
   parts.push(one.measure === "share" ? `it uses parts of ${one.kept.length} of ${state.points.length}` : `it keeps ${one.kept.length} of ${state.points.length}, leaves out ${one.left.length}`);
