@@ -128,7 +128,7 @@ def _written(x: float) -> str:
 def held(page: Page, what: str) -> list[Route]:
     """Questions of this kind wait until the test lets them go on, in the order that hurts."""
     routes: list[Route] = []
-    page.context.route(f"**/api/{what}", routes.append)
+    page.context.route(f"**/api/{what}", lambda route: routes.append(route))
     return routes
 
 
@@ -467,10 +467,10 @@ class TestPlayground:
         assert page.url == before
 
     def test_every_mark_has_its_letter(self, opened: Open) -> None:
-        rules = "&".join(f"r={rule}" for rule in ("Average()", "MoNNA(f=0, pivot=0)", "MoNNA(f=0, pivot=1)"))
-        page = opened(f"#p=0,0;0.03,0;0.06,0&l=&f=0&{rules.replace('MoNNA(f=0', 'MoNNA(f=1')}&c=0&v=0,0,2")
+        rules = "&".join(f"r=MoNNA(f=2, pivot={pivot})" for pivot in (0, 2, 4))  # means of three, 0.04 apart: a chain
+        page = opened(f"#p=0,0;0.02,0;0.04,0;0.06,0;0.08,0&l=&f=2&{rules}&c=0&v=0,0,2")
         settled(page)
-        letters = " ".join(page.locator("#plane .letter").all_inner_texts()).split()
+        letters = " ".join(page.locator("#plane .letter").all_text_contents()).split()
         assert sorted(letters) == ["A", "B", "C"]
 
     def test_who_drags_a_point_that_goes_away_drags_no_other(self, opened: Open) -> None:

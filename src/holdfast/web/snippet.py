@@ -10,6 +10,7 @@ from holdfast.twophase import TwoPhase
 from holdfast.web.answers import answer
 from holdfast.web.rounds import Round, chosen
 
+IMPORTS = "from holdfast.attacks.voters import AgainstMajority\nfrom holdfast.twophase import AGGREGATORS"
 VOTE = """both = rule.propose(X, rng=np.random.default_rng(0))
 sides = {"inner": both.inner, "outer": both.outer}
 say = mean + (X - mean) / np.sqrt(images)  # what a worker's images say, so many for each of its update's
@@ -29,9 +30,7 @@ def snippet(asked: Round) -> str:
     rows = ",\n    ".join("[np.nan, np.nan]" if np.isnan(x[0]) else f"[{x[0]!r}, {x[1]!r}]" for x in asked.X.tolist())
     parts = [
         "import numpy as np\n\nfrom holdfast import parse",
-        "from holdfast.attacks.voters import AgainstMajority\nfrom holdfast.twophase import AGGREGATORS"
-        if phases
-        else "",
+        IMPORTS if phases else "",
         f"\nX = np.array([\n    {rows},\n])\nliars = {list(asked.liars)!r}",
         "honest = [i for i in range(len(X)) if i not in liars and np.isfinite(X[i]).all()]",
         "mean = X[honest].mean(axis=0)\nanswers = {}" + (f"\nimages = {asked.images!r}" if phases else ""),
