@@ -179,6 +179,7 @@ class TestPlayground:
         values = np.array([one["value"] for one in after["told"]["answers"]])
         assert not np.allclose(values, [one["value"] for one in before["told"]["answers"]])
         np.testing.assert_allclose(marks(page), values, atol=2e-3 * after["view"][2])
+        expect(page.locator("#rules td:nth-child(5)").filter(has_text="…")).to_have_count(0)  # certified at rest
         dropped = point(page, 7)
         assert np.hypot(dropped[0] - x - 160, dropped[1] - y - 90) < 4  # under the pointer
 

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -89,6 +90,14 @@ class TestRounds:
         for seed in range(40):
             for one in answered(cloud(seed=seed))["answers"]:
                 assert one["away"] <= one["certificate"]["region"] * (1 + 1e-9)
+
+    def test_the_rule_that_is_looked_at_is_certified_alone(self) -> None:
+        asked = cloud()
+        every = answered(asked)["answers"]
+        alone = answered(replace(asked, look=2))["answers"]
+        assert [at for at, one in enumerate(alone) if "certificate" in one] == [2]
+        assert alone[2] == every[2]
+        assert [one["value"] for one in alone] == [one["value"] for one in every]
 
     def test_nothing_is_certified_if_more_lie_than_f(self) -> None:
         asked = cloud(liars=5)

@@ -22,7 +22,10 @@ from holdfast.web.rounds import SECONDS, Round, Told, chosen
 def answered(asked: Round) -> Told:
     """Every rule's answer, by the library itself; a rule that refuses says why."""
     until = time.monotonic() + SECONDS
-    answers = [answer(asked, text) if time.monotonic() < until else _late(text) for text in asked.rules]
+    answers = [
+        answer(asked, text, asked.look in (None, i)) if time.monotonic() < until else _late(text)
+        for i, text in enumerate(asked.rules)
+    ]
     return {"mean": asked.mean.tolist(), "deviation": asked.deviation, "answers": answers}
 
 
@@ -30,21 +33,21 @@ def _late(text: str) -> Told:
     return {"rule": text, "error": f"was not asked: the rules before it took over {SECONDS:g} s; remove a slow one."}
 
 
-def answer(asked: Round, text: str) -> Told:
+def answer(asked: Round, text: str, certify: bool = True) -> Told:
     """One rule's answer, or why it has none."""
     try:
         rule = chosen(text)
-        told = _voted(asked, rule) if isinstance(rule, TwoPhase) else _decided(asked, rule)
+        told = (_voted if isinstance(rule, TwoPhase) else _decided)(asked, rule, certify)
     except BadInput as refusal:
         return {"rule": text, "error": str(refusal)}
     return {"rule": text, "named": short(repr(rule)), **told}
 
 
-def _decided(asked: Round, rule: Any) -> Told:
-    return _told(asked, rule.decide(asked.X, **needs(rule, rng=np.random.default_rng(0))))
+def _decided(asked: Round, rule: Any, certify: bool) -> Told:
+    return _told(asked, rule.decide(asked.X, **needs(rule, rng=np.random.default_rng(0))), certify)
 
 
-def _told(asked: Round, decision: Decision) -> Told:
+def _told(asked: Round, decision: Decision, certify: bool) -> Told:
     total, n = float(decision.weights.sum()) or 1.0, len(decision.rows)
     mine = own(decision.rule)
     f = asked.f if mine is None else mine
@@ -66,7 +69,7 @@ def _told(asked: Round, decision: Decision) -> Told:
         "f": f,
         "over": over,
         "promise": {} if over else promised(decision.rule, n, f),
-        "certificate": None if over else _certified(asked, decision, f),
+        **({"certificate": None if over else _certified(asked, decision, f)} if certify else {}),
     }
 
 
@@ -111,9 +114,9 @@ def elected(asked: Round, rule: TwoPhase) -> tuple[dict[str, Decision], Winner, 
     return sides, rule.elect(both, reports), {i: float(pair[0] - pair[1]) for i, pair in reports}
 
 
-def _voted(asked: Round, rule: TwoPhase) -> Told:
+def _voted(asked: Round, rule: TwoPhase, certify: bool) -> Told:
     sides, winner, gains = elected(asked, rule)
-    candidates = {name: _told(asked, one) for name, one in sides.items()}
+    candidates = {name: _told(asked, one, certify and name == winner.name) for name, one in sides.items()}
     return {
         **candidates[winner.name],
         "promise": {},  # of what a vote ends in, nothing is proved for all rounds

@@ -27,7 +27,8 @@ SECONDS = 2.0  # after which no further rule is asked
 class Round:
     """n points, a row of nan for a worker who sends no number; who lies; the f that is assumed; rules as text.
 
-    `images` is how many images a worker votes with for each that its update was made from.
+    `images` is how many images a worker votes with for each that its update was made from; `look` the place of the rule
+    whose certificate alone is wanted, None: everybody's.
     """
 
     X: np.ndarray
@@ -35,6 +36,7 @@ class Round:
     f: int
     rules: tuple[str, ...] = ()
     images: float = 8.0
+    look: int | None = None
 
     @cached_property
     def honest(self) -> list[int]:
@@ -68,7 +70,8 @@ def read(given: Any) -> Round:
         raise BadInput(f"rules were given as {_few(rules)}; they are a list of at most {RULES} texts.")
     if type(images := given.get("images", 8)) not in (int, float) or not 1 <= images <= FAR:
         raise BadInput(f"images = {_few(images)} was given; it is a number, 1 to {FAR:g}.")
-    found = Round(X, tuple(sorted(set(liars))), f, tuple(rules), float(images))
+    look = None if given.get("look") is None else whole_number(given, "look", 0, RULES)
+    found = Round(X, tuple(sorted(set(liars))), f, tuple(rules), float(images), look)
     if not found.honest:
         raise BadInput(f"nobody of {len(X)} workers is honest and sends numbers; leave one who does.")
     return found

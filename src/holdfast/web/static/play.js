@@ -26,7 +26,14 @@ let waiting = null;
 let refused = false;
 let picture = 0; // counts presets and links
 
-function ask(since = performance.now()) {
+// While something moves, the chosen rule alone is certified; the others are when it rests.
+let moving = false;
+let rest = 0;
+
+function ask(since = performance.now(), moves = false) {
+  clearTimeout(rest);
+  moving = moves;
+  if (moves) rest = setTimeout(() => ask(), 150);
   waiting = since;
   if (!asking) void asked();
 }
@@ -44,7 +51,7 @@ async function asked() {
     }
     let found;
     try {
-      found = await post("/api/round", { points, liars, f, rules, images });
+      found = await post("/api/round", { points, liars, f, rules, images, look: moving ? state.chosen : null });
       if (refused) refuse("");
       refused = false;
     } catch (error) {
@@ -136,7 +143,7 @@ function change(words, since) {
   const whole = told?.answers.length === state.rules.length;
   plane.draw(state, whole && !words.points && !words.rules ? told : null, whole ? told.answers[state.chosen] : undefined);
   worker();
-  ask(since);
+  ask(since, Boolean(words.points));
   keep();
 }
 

@@ -13,7 +13,7 @@ export function table(body, answers, chosen, on) {
   for (const [i, one] of answers.entries()) {
     if (one.error) continue;
     const cells = body.children[i].querySelectorAll(".number");
-    const texts = [number(one.away), `${Math.round(100 * one.lied)} %`, number(one.certificate?.kappa)];
+    const texts = [number(one.away), `${Math.round(100 * one.lied)} %`, one.certificate === undefined ? "…" : number(one.certificate?.kappa)];
     texts.forEach((text, k) => cells[k].textContent === text || (cells[k].textContent = text));
     cells[0].classList.toggle("best", one.away <= best + 1e-12);
   }
