@@ -26,6 +26,15 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
+// Only what differs is written: a browser draws again whatever is touched.
+export function put(node, attributes) {
+  for (const [key, value] of Object.entries(attributes)) if (node.getAttribute(key) !== `${value}`) node.setAttribute(key, value);
+}
+
+export function say(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
 export function html(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {

@@ -1,6 +1,6 @@
 // The plane: points that can be dragged or moved by keys, and what the chosen rules make of them.
 
-import { LETTERS, STAR, colour, element, shape } from "./marks.js";
+import { LETTERS, STAR, colour, element, put, say, shape } from "./marks.js";
 
 const SIZE = 7;
 const OVER = 9; // pixels within which labels are put together
@@ -97,22 +97,19 @@ export class Plane {
       const weight = answer?.weights ? answer.weights[i] : 1;
       const part = answer?.measure === "share" ? 0.25 + 0.75 * weight : 1;
       const node = layer.children[i];
-      node.setAttribute("class", `point ${lies ? "liar" : "honest"}${weight ? "" : " left"}${i === this.selected ? " selected" : ""}`);
-      node.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)})`);
-      node.setAttribute("tabindex", i === this.selected ? 0 : -1);
       const where = p ? `at ${p[0]}, ${p[1]}` : "sends NaN";
       const fate = !answer?.weights ? "" : answer.dropped[i] ? `, dropped: ${answer.dropped[i]}` : weight ? ", kept" : ", left out";
-      node.setAttribute("aria-label", `Worker ${i}, ${lies ? "liar" : "honest"}, ${where}${fate}`);
-      node.children[1].setAttribute("d", lies ? "M-6.5-6.5H6.5V6.5H-6.5Z" : "M0-7A7 7 0 1 0 .01-7Z");
-      node.children[1].setAttribute("fill-opacity", part);
-      node.children[2].setAttribute("d", lies ? "M-3-3L3 3M3-3L-3 3" : "");
-      node.children[4].textContent = i;
-      node.children[5].textContent = "";
+      const kind = `point ${lies ? "liar" : "honest"}${weight ? "" : " left"}${i === this.selected ? " selected" : ""}`;
+      const label = `Worker ${i}, ${lies ? "liar" : "honest"}, ${where}${fate}`;
+      put(node, { class: kind, transform: `translate(${x.toFixed(2)} ${y.toFixed(2)})`, tabindex: i === this.selected ? 0 : -1, "aria-label": label });
+      put(node.children[1], { d: lies ? "M-6.5-6.5H6.5V6.5H-6.5Z" : "M0-7A7 7 0 1 0 .01-7Z", "fill-opacity": part });
+      put(node.children[2], { d: lies ? "M-3-3L3 3M3-3L-3 3" : "" });
     });
     for (const some of places.values()) {
-      if (some.length < 2) continue;
-      layer.children[some.at(-1)].children[5].textContent = `×${some.length}`;
-      for (const i of some.slice(1)) layer.children[i].children[4].textContent = "";
+      some.forEach((i, k) => {
+        say(layer.children[i].children[4], k ? "" : `${i}`); // where several are, the first has its number, the last says how many
+        say(layer.children[i].children[5], some.length > 1 && k === some.length - 1 ? `×${some.length}` : "");
+      });
     }
     this.silent = silent.length;
   }

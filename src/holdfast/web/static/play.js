@@ -6,18 +6,16 @@ import { Plane } from "./plane.js";
 import { saveSvg } from "./save.js";
 import { MOST, clamped, decode, encode, fitted, withF } from "./state.js";
 import { table } from "./table.js";
-import { election, number, sentence } from "./words.js";
+import { Walk } from "./walk.js";
+import { election, sentence } from "./words.js";
 
 const USUAL = ["Average()", "MeanwO(f=5)", "CenterwO(f=5)", "OuterMean(f=5)", "Mean2P(f=5)", "CWTM(f=5)", "GeometricMedian()"];
-const PAUSE = 110; // milliseconds between steps of a walk
 const by = (id) => document.getElementById(id);
 
 let state = { points: [[0, 0]], liars: [], f: 5, rules: USUAL, chosen: 4, view: { x: 0, y: 0, half: 2 }, show: ["ball", "region", "votes"], images: 8 };
 let told = null;
 let story = "";
 let seed = 0;
-let walk = 0; // counts walks; 0: nobody walks
-let walks = 0;
 let known = []; // rules to suggest
 
 // Asking: one question at a time; the newest state is asked as soon as the last answer is drawn.
@@ -233,7 +231,7 @@ function key(event, i) {
 // Presets and the walk.
 let begun = 0;
 async function begin(name) {
-  stop();
+  walk.stop();
   const turn = (begun += 1);
   const rule = state.rules[state.chosen] ?? "MeanwO(f=4)";
   const own = name === "break" ? { n: Math.min(state.points.length, 11), f: Math.max(1, state.f) } : { seed };
@@ -268,42 +266,20 @@ function again(name) {
   by("deal").disabled = ["", "sneak", "siege", "break"].includes(name); // nothing in them is drawn
 }
 
-function stop() {
-  walk = 0;
-  by("walk").setAttribute("aria-pressed", "false");
-}
-
-async function walked() {
-  if (walk) return stop();
-  if (!state.liars.length || !state.rules.length) return refuse("A walk needs a liar and a rule; add them first.");
-  const mine = (walk = walks += 1);
-  by("walk").setAttribute("aria-pressed", "true");
-  let [step, reach] = [0, 0.25];
-  while (walk === mine) {
-    const { points, liars, f, rules, chosen } = state;
-    const rule = rules[chosen];
-    try {
-      const found = await post("/api/walk", { points, liars, f, images: state.images, rules: [rule], frame: plane.frame(), step, reach });
-      if (walk !== mine) return;
-      if (state.points !== points || state.liars !== liars || state.rules[state.chosen] !== rule) {
-        reach = 0.25; // another round or rule meanwhile: look far again, from there
-        continue;
-      }
-      [step, reach] = [step + 1, found.reach];
-      change({ points: found.points });
-      if (found.over) {
-        story = `The liars stopped after ${step} steps: the answer is ${number(found.harm)} from the honest mean, and no step that was tried takes it farther within the frame.`;
-        draw();
-        break;
-      }
-    } catch (error) {
-      if (walk === mine) refuse(error.message);
-      break;
-    }
-    await new Promise((done) => setTimeout(done, PAUSE));
-  }
-  if (walk === mine) stop();
-}
+const walk = new Walk({
+  round: () => {
+    const { points, liars, f, images, rules, chosen } = state;
+    return liars.length && rules[chosen] ? { points, liars, f, images, rules: [rules[chosen]], frame: plane.frame() } : null;
+  },
+  same: (round) => state.points === round.points && state.liars === round.liars && state.rules[state.chosen] === round.rules[0],
+  moved: (points) => change({ points }),
+  told: (text) => {
+    story = text;
+    draw();
+  },
+  pressed: (on) => by("walk").setAttribute("aria-pressed", String(on)),
+  refuse: (text) => refuse(text),
+});
 
 // Everything that can be pressed.
 function ready(about) {
@@ -318,7 +294,7 @@ function ready(about) {
   const press = (id, what) => by(id).addEventListener("click", what);
   by("preset").addEventListener("change", () => by("preset").value && void begin(by("preset").value));
   press("deal", () => ((seed += 1), void begin(by("preset").value)));
-  press("walk", () => void walked());
+  press("walk", () => void walk.toggle());
   press("closer", () => look({ ...state.view, half: state.view.half / 1.25 }));
   press("wider", () => look({ ...state.view, half: state.view.half * 1.25 }));
   press("fit", () => look(fitted(state.points)));
@@ -411,7 +387,7 @@ async function copied(text, said) {
 function restore() {
   const found = decode(location.hash.slice(1));
   if (!found) return false;
-  stop();
+  walk.stop();
   plane.release();
   begun += 1;
   again("");

@@ -1,6 +1,6 @@
 // The table of answers: a row a rule, with its mark, how far off it is, the liars' part, and what is certified.
 
-import { LETTERS, colour, element, html, shape } from "./marks.js";
+import { LETTERS, colour, element, html, say, shape } from "./marks.js";
 import { number } from "./words.js";
 
 export function table(body, answers, chosen, on) {
@@ -14,7 +14,7 @@ export function table(body, answers, chosen, on) {
     if (one.error) continue;
     const cells = body.children[i].querySelectorAll(".number");
     const texts = [number(one.away), `${Math.round(100 * one.lied)} %`, one.certificate === undefined ? "…" : number(one.certificate?.kappa)];
-    texts.forEach((text, k) => cells[k].textContent === text || (cells[k].textContent = text));
+    texts.forEach((text, k) => say(cells[k], text));
     cells[0].classList.toggle("best", one.away <= best + 1e-12);
   }
 }
