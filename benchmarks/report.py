@@ -279,10 +279,10 @@ def program() -> str:
 
 def pages(text: str) -> str:
     """docs/see.md with its table put in."""
-    out = ["| what | measured | bar |", "| --- | --- | --- |"]
+    out = ["| what | measured | bar | met? |", "| --- | --- | --- | --- |"]
     for row in json.loads((RESULTS / "web.json").read_text())["rows"]:
         name, _, unit = row["measure"].rpartition(", ")
-        out.append(f"| {row['what']}, {name} | {row['value']:.2g} {unit} | {row['bar']} |")
+        out.append(f"| {row['what']}, {name} | {row['value']:.2g} {unit} | {row['bar']} | {'met' if row['met'] else 'missed'} |")
     about = "In Chromium without a graphics card, on two cores (`benchmarks/web.py`)."
     return put(text, "web", "\n".join([*out, "", about, ""]))
 
