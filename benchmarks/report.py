@@ -282,7 +282,8 @@ def pages(text: str) -> str:
     out = ["| what | measured | bar | met? |", "| --- | --- | --- | --- |"]
     for row in json.loads((RESULTS / "web.json").read_text())["rows"]:
         name, _, unit = row["measure"].rpartition(", ")
-        out.append(f"| {row['what']}, {name} | {row['value']:.2g} {unit} | {row['bar']} | {'met' if row['met'] else 'missed'} |")
+        met = "met" if row["met"] else "missed"
+        out.append(f"| {row['what']}, {name} | {row['value']:.2g} {unit} | {row['bar']} | {met} |")
     about = "In Chromium without a graphics card, on two cores (`benchmarks/web.py`)."
     return put(text, "web", "\n".join([*out, "", about, ""]))
 
