@@ -557,6 +557,7 @@ class TestLiveView:
         page.keyboard.press("Enter")
         expect(page.locator("#detail h2").first).to_have_text("Mean2P under Empire")
         expect(page.locator("#about")).to_contain_text("done, 12 of 12 rounds; 2 of 7 lie")
+        expect(page.locator("#d-margin")).to_contain_text(re.compile(r"the honest margin, .*, last -?\d"))
         for chart in ("d-accuracy", "d-kept", "d-votes"):
             assert self.drawn(page, chart)
         page.locator("#d-kept").hover(position={"x": 300, "y": 20})

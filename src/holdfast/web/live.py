@@ -87,7 +87,7 @@ class Live:
         since = since if since <= len(lines) else 0
         part = lines[since::every]
         events = [[line["round"], str(text)[:SAID]] for line in lines for text in _list(line.get("events"))]
-        columns = ("lead", "margin", "kappa", "liars", "norm")
+        columns = ("lead", "margin", "kappa", "liars")
         return {
             **found.row,
             "record": one.run.record(),

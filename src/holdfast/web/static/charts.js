@@ -148,7 +148,7 @@ function rgb(name) {
   return [0, 2, 4].map((k) => parseInt(text.slice(k, k + 2), 16));
 }
 
-// The lead of Outer in every round, by who won, and the honest margin as a line.
+// The lead of Outer in every round, by who won; the honest margin as a line, on a scale of its own around the same zero.
 export function votes(canvas, told) {
   const made = sheet(canvas);
   const { pen } = made;
@@ -163,6 +163,9 @@ export function votes(canvas, told) {
     const [top, foot] = [Math.min(up(lead), up(0)), Math.max(up(lead), up(0))];
     pen.fillRect(at(t * told.every), top, Math.max(1, width - (width > 4 ? 1 : 0)), Math.max(2, foot - top));
   });
+  const widest = Math.max(1e-12, ...told.margin.filter((x) => x !== null).map(Math.abs));
+  [pen.strokeStyle, pen.lineWidth] = [style("--ink"), 1.6];
+  path(pen, told.margin.flatMap((x, t) => (x === null ? [] : [[at((t + 0.5) * told.every), up((x / widest) * most)]])));
 }
 
 // Numbers over the rounds, on a logarithmic scale where they are far apart.

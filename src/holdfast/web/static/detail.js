@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { accuracy, kept, line, votes } from "./charts.js";
 import { html } from "./marks.js";
 
-const COLUMNS = ["lead", "margin", "kappa", "liars", "norm"];
+const COLUMNS = ["lead", "margin", "kappa", "liars"];
 const FATES = { k: "kept", "-": "left out", x: "dropped", ".": "absent" };
 
 export class Detail {
@@ -52,7 +52,7 @@ export class Detail {
     parts.push(figure("d-accuracy", told.paper ? `Accuracy; dashed, the paper's ${told.paper.table}, ${told.paper.rule} under ${told.paper.attack}` : "Accuracy over the rounds"));
     if (told.kept.length) {
       parts.push(figure("d-kept", "Who had a part in the answer, worker by round:", ...swatch("s-k", "kept"), ...swatch("s-out", "left out"), ...swatch("s-x", "dropped"), html("span", { id: "d-at" })));
-      if (voted(told)) parts.push(figure("d-votes", "The lead of Outer in every election:", ...swatch("s-i", "Inner won"), ...swatch("s-o", "Outer won")));
+      if (voted(told)) parts.push(figure("d-votes", "The lead of Outer in every election:", ...swatch("s-i", "Inner won"), ...swatch("s-o", "Outer won"), html("span", { id: "d-margin" })));
       if (told.kappa.some((x) => x !== null)) parts.push(figure("d-kappa", "κ(X), certified in every round: squared distance to the honest mean, in honest variances"));
       if (told.liars.some((x) => x)) parts.push(figure("d-liars", "The liars' share of the answer"));
     } else parts.push(html("p", { class: "soft" }, told.state === "done" ? "Of this run there are the evaluations alone; its rounds were not archived." : "No round has been written yet."));
@@ -75,10 +75,17 @@ export class Detail {
     if (told.skipped) words.push(`${told.skipped} rounds skipped`);
     if (told.seconds !== null) words.push(told.seconds < 90 ? `${told.seconds.toFixed(1)} s` : `${(told.seconds / 60).toFixed(1)} minutes`);
     this.at("about").textContent = `${words.join("; ")}.`;
+    if (this.at("d-margin")) this.at("d-margin").textContent = this.margin();
     const events = this.at("d-events");
     events.hidden = !told.events.length;
     events.firstChild.textContent = `${told.events.length} last events`;
     events.lastChild.replaceChildren(...told.events.toReversed().map(([round, text]) => html("li", {}, `round ${round}: ${text}`)));
+  }
+
+  // By how much the honest preferred Outer in the last election; the line shows all of them.
+  margin() {
+    const last = this.told.margin.findLast((x) => x !== null);
+    return last === undefined ? "" : `; the line is the honest margin, how much larger their loss at Inner is than at Outer, last ${last.toPrecision(3)}`;
   }
 
   draw() {
