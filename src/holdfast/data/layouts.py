@@ -142,12 +142,30 @@ def leaf_files(*sides: str) -> Layout:
     return Layout(tuple(f"{side}/*.json" for side in sides), read)
 
 
+def femnist_npz(folder: Path, classes: int) -> Parts:
+    """LEAF's floats times 255: dark ink on white, 255 = paper; writers numbered by name."""
+    path = folder / "femnist_leaf_part.npz"
+    images, labels, writer, writers, held = formats.npz(path, "images", "labels", "writer", "writers", "leaf_test")
+    if images.shape[1:] != (28, 28) or images.dtype != np.uint8:
+        raise formats.refuse(path, f"holds images of shape {images.shape} and type {images.dtype}")
+    if not writer.shape == held.shape == labels.shape or writer.dtype.kind not in "iu" or held.dtype != np.bool_:
+        raise formats.refuse(path, "holds writers or a test part that do not match its labels")
+    if len(writer) and not 0 <= writer.min() <= writer.max() < len(writers):
+        raise formats.refuse(path, f"holds writer {writer.max()} of {len(writers)}")
+    number = np.unique(writers, return_inverse=True)[1].astype(np.int64)
+    return agree(path, path, images, labels, classes)._replace(held_out=held, writers=number[writer])
+
+
 MNIST = (idx_files(),)
 EMNIST = (
     idx_files("emnist-byclass-", "test", transposed=True),
     Layout(("emnist_byclass_132k.npz",), emnist_npz),
 )
-FEMNIST = (leaf_files("train", "test"), leaf_files("all_data"))
+FEMNIST = (
+    leaf_files("train", "test"),
+    leaf_files("all_data"),
+    Layout(("femnist_leaf_part.npz",), femnist_npz),
+)
 CIFAR10 = (
     Layout((*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"), cifar_batches),
     Layout(
