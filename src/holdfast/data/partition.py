@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.data.dataset import Dataset
+from holdfast.data.frequencies import byclass, fitting, quotas
 from holdfast.data.pools import Decks, Indices, Request, Rng, Share, apiece, cut, divide
 from holdfast.errors import BadInput
 from holdfast.values import Value, check, value
 
-PRIORS = ("natural", "uniform")
+PRIORS = ("natural", "uniform", "byclass")
 TINY = 1e-300  # below it, floating point no longer keeps the law
 
 
@@ -29,6 +30,10 @@ class Mixture(Split):
 
     def mixture(self, prior: NDArray[np.float64], rng: Rng) -> NDArray[np.float64]:
         return prior
+
+    def weights(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How often each class is written, given the images of each class; zero for classes without images."""
+        return sizes
 
     def shares(self, dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
         classes = len(dataset.classes)
@@ -50,8 +55,8 @@ class Mixture(Split):
 
 def _prior(split: Mixture, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
     """The split's prior over the classes that there are."""
-    prior = np.zeros(len(sizes))
-    prior[sizes > 0] = split.centre(sizes[sizes > 0] / max(1, sizes.sum()))
+    prior, weights = np.zeros(len(sizes)), split.weights(sizes)
+    prior[sizes > 0] = split.centre(weights[sizes > 0] / max(1, weights.sum()))
     return prior
 
 
@@ -63,11 +68,20 @@ class Natural(Split):
 
     The images are shuffled once and dealt in order: none is dealt twice before all were dealt.
 
+    With prior="byclass", p are the frequencies of EMNIST ByClass instead of the data's own, for a part of FEMNIST in
+    which some classes are too frequent. All workers together get N p_c images of class c, rounded; an image is
+    reused only when all of its class have been dealt.
+
     >>> Natural()
     Natural()
     """
 
+    choices = {"prior": ("natural", "byclass")}
+    prior: str = "natural"
+
     def shares(self, dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
+        if self.prior == "byclass":
+            return _by_quotas(dataset, ask, rng)
         pools = divide(dataset, ask, dataset.sizes() / max(1, len(dataset)), rng)
         decks = [Decks(pool, np.zeros(len(pool), np.int64), rng) for pool in pools]
         each = [
@@ -78,6 +92,24 @@ class Natural(Split):
             if k and not len(pool):
                 raise BadInput(f"{dataset.name} has {len(dataset)} images, too few for both sides; take more images.")
         return [Share(*(d.take(np.array([k])) for d, k in zip(decks, each, strict=True))) for _ in range(ask.workers)]
+
+
+def _by_quotas(dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
+    """Images in the frequencies of EMNIST ByClass: exact over all workers, dealt at random among them."""
+    sizes = dataset.sizes()
+    counts = byclass(sizes)
+    pools = divide(dataset, ask, counts / max(1, counts.sum()), rng)
+    decks = [Decks(pool, dataset.labels[pool], rng) for pool in pools]
+    there = [deck.sizes(len(sizes)) for deck in decks]
+    counts = counts * ((there[0] > 0) & ((there[1] > 0) | (ask.test == 0)))
+    if not counts.any():
+        raise BadInput(f"{dataset.name} has no class with images for training and for testing; take more images.")
+    p = counts / counts.sum()
+    hands = []
+    for deck, size, each in zip(decks, there, (ask.train, ask.test), strict=True):
+        each = fitting(size, p) // ask.workers if each is None else each
+        hands.append(deck.take(quotas(ask.workers * each, p)).reshape(ask.workers, each))
+    return [Share(train, test) for train, test in zip(*hands, strict=True)]
 
 
 @value
@@ -100,7 +132,8 @@ class Dirichlet(Mixture):
 
     .. math:: q_i \sim \mathrm{Dir}(\alpha p)
 
-    with p the frequencies of the data (prior="natural") or equal ones (prior="uniform"), as in Hsu et al. 2019.
+    with p the frequencies of the data (prior="natural"), equal ones (prior="uniform"), as in Hsu et al. 2019, or those
+    of EMNIST ByClass (prior="byclass").
     p sums to one: what other libraries write Dir(a, ..., a) over C classes is alpha = a C with the uniform prior.
     Where alpha is too small for floating point, one class is drawn from p, which is the limit.
 
@@ -117,8 +150,11 @@ class Dirichlet(Mixture):
         if self.prior not in PRIORS:
             raise BadInput(f"Dirichlet was given prior = {self.prior!r}; it is {' or '.join(map(repr, PRIORS))}.")
 
+    def weights(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        return byclass(sizes) if self.prior == "byclass" else sizes
+
     def centre(self, natural: NDArray[np.float64]) -> NDArray[np.float64]:
-        return natural if self.prior == "natural" else np.full(len(natural), 1 / len(natural))
+        return np.full(len(natural), 1 / len(natural)) if self.prior == "uniform" else natural
 
     def mixture(self, prior: NDArray[np.float64], rng: Rng) -> NDArray[np.float64]:
         if self.alpha * prior.min() > TINY:
