@@ -24,7 +24,7 @@ from holdfast.training import Run, train
 from holdfast.training.folder import Folder, InUse, Unwritable
 
 Files = dict[str, bytes]
-FILES = ("record.json", "metrics.jsonl", "checkpoint.npz", "timing.json", "model.npz", "summary.json", "done")
+FILES = ("record.json", "code", "metrics.jsonl", "checkpoint.npz", "timing.json", "model.npz", "summary.json", "done")
 TRIES = 4  # of a run whose process or node dies each time
 PATIENCE = 30.0  # seconds for a cluster to answer: Ray itself would ask for a quarter of an hour
 GRACE = 3.0  # seconds for runs to end when nobody wants them any more

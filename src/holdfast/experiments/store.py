@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast.errors import BadInput
 from holdfast.training import Run
+from holdfast.training.code import read_code
 from holdfast.training.folder import FORMAT, Folder, first_of, in_use, lines_of, read_record, write_text
 from holdfast.training.own import named
 
@@ -36,7 +37,8 @@ class Entry:
 
     `evaluations` have the rounds done and what was measured then, `facts` what the rounds were like: how many there
     are, `outer` (the share of elections that Outer won), `liars` (their mean share of the aggregate), `skipped` rounds,
-    `averaged` (the averaged model's accuracy) and `workers` (the accuracy on each worker's own test images).
+    `averaged` (the averaged model's accuracy) and `workers` (the accuracy on each worker's own test images). `code`
+    lists the versions of holdfast that computed it, empty where nobody noted them.
     """
 
     key: str
@@ -46,6 +48,7 @@ class Entry:
     facts: Line = field(default_factory=dict)
     seconds: float | None = None
     why: str = ""
+    code: list[str] = field(default_factory=list)
 
     @property
     def accuracy(self) -> float | None:
@@ -59,7 +62,10 @@ class Entry:
 
     def text(self) -> str:
         """A line of an archive."""
-        return json.dumps(asdict(self) | {"run": self.run.record(), "format": FORMAT}, allow_nan=False)
+        given = asdict(self) | {"run": self.run.record(), "format": FORMAT}
+        if not self.code:
+            del given["code"]  # as in archives that were written before versions were noted
+        return json.dumps(given, allow_nan=False)
 
     @staticmethod
     def read(text: str | bytes) -> Entry:
@@ -78,6 +84,8 @@ class Entry:
             raise BadInput("its evaluations are no list of what was measured after how many rounds")
         if not isinstance(self.facts, dict) or self.state not in STATES or not isinstance(self.why, str):
             raise BadInput("its facts, state or why are none")
+        if not isinstance(self.code, list) or not all(isinstance(one, str) for one in self.code):
+            raise BadInput("its code is no list of versions")
         facts = [value for name, value in self.facts.items() if name != "workers"]
         told = [value for line in self.evaluations for value in line.values()]
         if not all(value is None or _number(value) for value in (self.seconds, *facts, *told)):
@@ -196,10 +204,10 @@ def entry(place: Path) -> Entry:
         raise BadInput(f"{place} holds another run than its name says, that of {key(run)}; move it elsewhere")
     seconds = _seconds(place / "timing.json")
     if state == "done" and (summary := _summary(place, key(run))):
-        return Entry(**vars(summary) | {"seconds": seconds})
+        return Entry(**vars(summary) | {"seconds": seconds, "code": read_code(place)})
     why = why_failed(place) if state == "failed" else ""
     lines: Iterable[Line] = first_of(place, run.rounds) if state == "done" else lines_of(place)
-    return told(run, state, lines, seconds=seconds, why=why)
+    return told(run, state, lines, seconds=seconds, why=why, code=read_code(place))
 
 
 def _number(value: Any) -> bool:
@@ -226,7 +234,7 @@ def why_failed(place: Path) -> str:
 def summarise(place: Path, run: Run) -> None:
     """Leave beside a finished run what reports need, so that they need not read all of its rounds."""
     if not (place / "summary.json").exists():
-        write_text(place / "summary.json", told(run, "done", Folder(place, run).whole()).text())
+        write_text(place / "summary.json", told(run, "done", Folder(place, run).whole(), code=read_code(place)).text())
 
 
 def _summary(place: Path, name: str) -> Entry | None:

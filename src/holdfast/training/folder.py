@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import BadInput
+from holdfast.training.code import note_code
 from holdfast.training.own import named
 from holdfast.training.run import Run
 from holdfast.training.state import State
@@ -69,6 +70,7 @@ class Folder:
             _lock(file, self.path)
             self._same()  # somebody may have been here since we looked
             write_text(self.path / "record.json", json.dumps(self._record(), indent=1))
+            note_code(self.path)
             yield
 
     def state(self, first: State) -> State | None:
