@@ -31,6 +31,7 @@ from holdfast.data import (
     sources,
     standardised,
 )
+from holdfast.data.frequencies import BYCLASS, fitting, quotas
 from holdfast.data.partition import Split
 from holdfast.data.pools import Decks, Request
 from holdfast.errors import BadInput
@@ -212,6 +213,59 @@ def test_leaf_without_a_split(tmp_path: Path) -> None:
     femnist = load("femnist", tmp_path / "d")
     assert femnist.held_out is None
     assert len(femnist) == 6
+
+
+def write_femnist_npz(folder: Path, **changes: Any) -> dict[str, Any]:
+    """Three images by two writers, whose names are not in order."""
+    folder.mkdir(parents=True, exist_ok=True)
+    images = np.full((3, 28, 28), 255, np.uint8)
+    images[:, 14, 14] = [0, 51, 7]
+    parts: dict[str, Any] = {
+        **{"images": images, "labels": np.array([0, 10, 61], np.uint8), "writer": np.array([0, 1, 0], np.uint16)},
+        **{"writers": np.array(["f2_b", "f1_a"]), "leaf_test": np.array([False, True, False])},
+    }
+    np.savez(folder / "femnist_leaf_part.npz", allow_pickle=False, **parts | changes)
+    return parts
+
+
+def test_femnist_is_the_same_from_npz_and_from_json(tmp_path: Path) -> None:
+    """LEAF's floats are k/255 with 1 = paper; the npz file holds k."""
+    parts = write_femnist_npz(tmp_path / "npz")
+    rows = {name: [k for k in range(3) if parts["writer"][k] == at] for at, name in enumerate(parts["writers"])}
+    for side, held in (("train", False), ("test", True)):
+        chosen = {name: [k for k in own if parts["leaf_test"][k] == held] for name, own in rows.items()}
+        data = {
+            name: {"x": (parts["images"][own] / 255).reshape(-1, 784).tolist(), "y": parts["labels"][own].tolist()}
+            for name, own in chosen.items()
+            if own
+        }
+        (tmp_path / "json" / side).mkdir(parents=True)
+        (tmp_path / "json" / side / "a.json").write_text(json.dumps({"users": list(data), "user_data": data}))
+    ours, theirs = load("femnist", tmp_path / "npz"), load("femnist", tmp_path / "json")
+    assert ours.images.dtype == np.uint8
+    order = [0, 2, 1]  # training images come first in LEAF's folders
+    assert (ours.images[order].astype(np.float32) / 255 == theirs.images).all()
+    assert ours.labels[order].tolist() == theirs.labels.tolist()
+    for mine, yours in ((ours.writers, theirs.writers), (ours.held_out, theirs.held_out)):
+        assert mine is not None
+        assert yours is not None
+        assert mine[order].tolist() == yours.tolist()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"images": np.zeros((3, 14, 14), np.uint8)},
+        {"images": np.zeros((3, 28, 28))},
+        {"writer": np.array([0, 1])},
+        {"writer": np.array([0, 1, 2])},
+        {"leaf_test": np.array([0, 1, 0])},
+        {"labels": np.array([0, 1, 62])},
+    ],
+)
+def test_a_damaged_femnist_npz_is_named(tmp_path: Path, changes: dict[str, Any]) -> None:
+    write_femnist_npz(tmp_path, **changes)
+    refused("femnist", tmp_path, "femnist_leaf_part.npz")
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4])
@@ -853,3 +907,88 @@ def test_cifar_s_real_files() -> None:
     cifar = load("cifar10", SHARED)
     assert cifar.sizes().tolist() == [1800] * 10
     assert cifar.images[:15000].mean((0, 1, 2)) / 255 == pytest.approx([0.4914, 0.4822, 0.4465], abs=2e-3)
+
+
+# ---- natural frequencies of the characters
+
+
+def biased(each: int = 60) -> Dataset:
+    """As many images of every class as of any other, but ten times as many digits."""
+    labels = np.repeat(np.arange(62), [10 * each] * 10 + [each] * 52)
+    images = np.zeros((len(labels), 1, 1), np.uint8)
+    return Dataset("biased", images, labels, sources.CHARACTERS)
+
+
+P = np.array(BYCLASS) / sum(BYCLASS)
+
+
+def test_the_table_is_that_of_the_official_test_part() -> None:
+    assert sum(BYCLASS) == 116_323
+    assert round(sum(BYCLASS[:10]) / sum(BYCLASS), 3) == 0.498
+
+
+@pytest.mark.skipif(not (SHARED / "emnist_byclass_132k.npz").is_file(), reason="EMNIST is not on this machine")
+def test_the_table_agrees_with_emnist() -> None:
+    emnist = load("emnist", SHARED)
+    assert emnist.held_out is not None
+    assert np.bincount(emnist.labels[emnist.held_out], minlength=62).tolist() == list(BYCLASS)
+
+
+def test_quotas_are_whole_and_sum_up() -> None:
+    for total in (0, 1, 61, 1000, 20405):
+        found = quotas(total, P)
+        assert found.sum() == total
+        assert (np.abs(found - total * P) < 1).all()
+
+
+def test_natural_draws_by_the_frequencies_of_byclass() -> None:
+    dataset = biased()
+    shares = deal(dataset, Natural(prior="byclass"), workers=5, train=200, test=40, rng=1)
+    train, test = (np.concatenate([getattr(one, side) for one in shares]) for side in ("train", "test"))
+    assert (np.bincount(dataset.labels[train], minlength=62) == quotas(1000, P)).all()
+    assert (np.bincount(dataset.labels[test], minlength=62) == quotas(200, P)).all()
+    assert len(np.unique(np.concatenate([train, test]))) == 1200  # no image twice
+    assert {(len(one.train), len(one.test)) for one in shares} == {(200, 40)}
+    assert np.bincount(dataset.labels[shares[0].train], minlength=62)[:10].sum() > 70  # dealt at random, not sorted
+
+
+def test_natural_frequencies_reuse_only_what_is_short() -> None:
+    dataset = biased()
+    shares = deal(dataset, Natural(prior="byclass"), workers=5, train=400, test=80, rng=1)
+    train = np.concatenate([one.train for one in shares])
+    images, times = np.unique(train, return_counts=True)
+    there, wanted = np.bincount(dataset.labels, minlength=62) * 5 // 6, quotas(2000, P)
+    short = {k for k in range(62) if wanted[k] > there[k]}
+    assert short
+    assert set(dataset.labels[images[times > 1]]) == short
+    assert not np.isin(train, np.concatenate([one.test for one in shares])).any()
+
+
+def test_natural_frequencies_without_numbers_take_what_fits() -> None:
+    dataset = biased()
+    shares = deal(dataset, Natural(prior="byclass"), workers=3)
+    assert fitting(dataset.sizes(), P) == int(60 / P.max(where=np.arange(62) > 9, initial=0))
+    dealt = np.concatenate([part for one in shares for part in (one.train, one.test)])
+    assert len(np.unique(dealt)) == len(dealt) > 0.9 * fitting(dataset.sizes(), P)
+
+
+def test_dirichlet_varies_around_the_frequencies_of_byclass() -> None:
+    dataset = biased(600)
+    shares = deal(dataset, Dirichlet(alpha=1e6, prior="byclass"), workers=20, train=500, test=0)
+    found = counts(dataset, shares).sum(axis=0) / 10_000
+    assert np.abs(found - P).max() < 0.01
+
+
+@pytest.mark.parametrize("split", [Natural(prior="byclass"), Dirichlet(prior="byclass")])
+def test_byclass_is_for_the_62_characters(split: Split) -> None:
+    with pytest.raises(BadInput, match="10 classes; it is for the 62 of EMNIST"):
+        deal(load("digits"), split, 3)
+    assert parse(repr(split), SPLITS) == split
+
+
+@pytest.mark.skipif(not (SHARED / "femnist_leaf_part.npz").is_file(), reason="FEMNIST is not on this machine")
+def test_femnist_has_enough_for_the_paper_s_tables() -> None:
+    femnist = load("femnist", SHARED)
+    shares = deal(femnist, Natural(prior="byclass"), 35, 583, 116, rng=3)
+    dealt = np.concatenate([part for one in shares for part in (one.train, one.test)])
+    assert len(np.unique(dealt)) == 35 * 699

@@ -79,6 +79,10 @@ class Natural(Split):
     choices = {"prior": ("natural", "byclass")}
     prior: str = "natural"
 
+    def written(self) -> str:
+        """Its text: the usual prior is in its name already."""
+        return repr(self)
+
     def shares(self, dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
         if self.prior == "byclass":
             return _by_quotas(dataset, ask, rng)
