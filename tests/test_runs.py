@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import BadInput
+from holdfast import BadInput, __version__
 from holdfast.cli import main
 from holdfast.experiments.export import COLUMNS, compared, picked, rows, tensorboard, write
 from holdfast.experiments.store import Entry, Store
 from holdfast.experiments.sweep import only, runs, sweep
 from holdfast.experiments.where import condition
+from holdfast.training import code
+from holdfast.training.code import code_version, note_code, read_code
 from holdfast.training.folder import Folder
 from tests.test_experiments import SMALL
 
@@ -60,6 +62,37 @@ def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         return err if code else out
 
     return call
+
+
+def test_the_version_of_the_code_stands_beside_each_run(store: Path, tmp_path: Path) -> None:
+    first = entries(store)[0]
+    assert first.code == [code_version()]
+    assert code_version().startswith(__version__)
+    with (store / first.key / "code").open("a") as file:
+        file.write("9.9.9+gabc\n")
+    write(entries(store), tmp_path / "all.jsonl")
+    again = {one.key: one for one in Store(tmp_path / "all.jsonl").read()[0]}
+    assert again[first.key].code == [code_version(), "9.9.9+gabc"]
+    note_code(store / first.key)  # resumed by this version again
+    assert read_code(store / first.key) == [code_version(), "9.9.9+gabc", code_version()]
+
+
+def test_archives_without_versions_are_read_and_written_as_they_were(store: Path, tmp_path: Path) -> None:
+    first = entries(store)[0]
+    line = json.loads(first.text())
+    del line["code"]
+    (tmp_path / "old.jsonl").write_text(json.dumps(line) + "\n")
+    write(entries(tmp_path / "old.jsonl"), tmp_path / "new.jsonl")
+    assert (tmp_path / "new.jsonl").read_text() == (tmp_path / "old.jsonl").read_text()
+    (tmp_path / "old.jsonl").write_text(json.dumps(line | {"code": "1.0"}) + "\n")
+    assert "its code is no list of versions" in Store(tmp_path / "old.jsonl").read()[1][0]
+
+
+def test_an_installed_package_has_its_version_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code, "ROOT", tmp_path)
+    assert code.code_version.__wrapped__() == __version__
+    (tmp_path / ".git").mkdir()  # and no repository in it
+    assert code.code_version.__wrapped__() == __version__
 
 
 def entries(store: Path) -> list[Entry]:
