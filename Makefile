@@ -54,7 +54,7 @@ table: install  ## the README's table of accuracies, from the main job
 tables: install  ## the tables in README and docs, from results/
 	$(RUN)/python benchmarks/report.py
 
-paper: install  ## the paper's tables measured again; days, resumable; DATA=folder with EMNIST and CIFAR-10
+paper: install  ## the paper's tables measured again; days, resumable; DATA=folder with FEMNIST and CIFAR-10
 	mkdir -p paper-runs
 	test -e paper-runs/archive.jsonl || cp results/paper/runs.jsonl paper-runs/archive.jsonl  # go on from there
 	$(RUN)/holdfast paper all $(if $(DATA),--data $(DATA))

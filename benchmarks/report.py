@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.experiments.paper import MAIN, Setting
+from holdfast.experiments.paper import MAIN, TABLES, Setting
 from holdfast.experiments.store import Store
 from holdfast.report.nodes import HEADS
-from holdfast.report.paper import compared, group, sections
+from holdfast.report.paper import compared, fuller, group, sections
 from holdfast.report.plots import curves, heat
 from holdfast.report.promises import constants, drawn, found
 from holdfast.training.presets import paper
@@ -323,8 +323,9 @@ def searches() -> str:
 def pictures() -> None:
     """The figures of docs/paper.md, from the same archive."""
     entries, _ = Store(ROOT / "results" / "paper" / "runs.jsonl").read()
-    heat(compared(MAIN, Setting(), entries), ROOT / "docs" / "paper-main.svg")
-    curves(group(MAIN, Setting(), entries), ROOT / "docs" / "paper-curves.svg")
+    setting = fuller(TABLES[MAIN].runs, Setting(), entries)
+    heat(compared(MAIN, setting, entries), ROOT / "docs" / "paper-main.svg")
+    curves(group(MAIN, setting, entries), ROOT / "docs" / "paper-curves.svg")
     drawn(worst(), 9, ROOT / "docs" / "bounds.svg")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from holdfast.cli import paper as command
 from holdfast.experiments.paper import (
     EIGHT,
     MAIN,
+    ON_EMNIST,
     ORDER,
     TABLES,
     Setting,
@@ -26,6 +28,7 @@ from holdfast.experiments.paper import (
     everything,
     measured,
     printed,
+    readings,
     reference,
     table,
     votes,
@@ -128,9 +131,51 @@ def test_ours_stands_next_to_theirs() -> None:
     assert shown["Avg", "SF"].reference == 0.04
     assert shown["Cent2P", "Worst"].reference == 0.62
     assert "0.55" in markdown(shown)
-    assert "(paper: 5)" in Setting(rounds=3).caption("emnist")
-    assert "3 rounds (paper: 1,500)" in Setting(rounds=3).caption("emnist")
-    assert "digits instead of emnist" in Setting(sets={"emnist": "digits"}).caption("emnist")
+    assert "(paper: 5)" in Setting(rounds=3).caption("femnist")
+    assert "3 rounds (paper: 1,500)" in Setting(rounds=3).caption("femnist")
+    assert "digits instead of femnist" in Setting(sets={"femnist": "digits"}).caption("femnist")
+    assert "on EMNIST (the same characters" in Setting(sets=ON_EMNIST).caption("femnist")
+
+
+def test_femnist_is_drawn_by_its_natural_frequencies() -> None:
+    for name, split in ((MAIN, "Natural(prior='byclass')"), ("heterogeneous 0.4", "Dirichlet(prior='byclass')")):
+        found = TABLES[name].runs(Setting()).values()
+        assert {(run.data, repr(run.split), run.train, run.test) for run in found} == {("femnist", split, 583, 116)}
+    beyond = TABLES["beyond 0.4"].run(("Avg", "SF"), Setting())
+    assert (beyond.data, repr(beyond.split)) == ("femnist", "Natural(prior='byclass')")
+    emnist = TABLES[MAIN].run(("Avg", "SF"), Setting(sets=ON_EMNIST))
+    assert (emnist.data, repr(emnist.split), emnist.train) == ("emnist", "Natural()", 750)
+
+
+def test_every_archived_run_has_the_key_of_its_run() -> None:
+    """Old lines, without the version of their code, and new ones; a run that is there is not run again."""
+    lines = ARCHIVE.read_text().splitlines()
+    found = [Entry.read(line) for line in lines]
+    assert [key(one.run) for one in found] == [json.loads(line)["key"] for line in lines]
+    assert [one.text() for one in found] == lines
+    known = set(everything(Setting(seeds=5))) | set(everything(Setting(seeds=5, sets=ON_EMNIST)))
+    assert {one.key for one in found} <= known
+
+
+def test_the_docs_show_emnist_where_more_was_measured_there() -> None:
+    setting = Setting()
+    emnist = [entry(run, 0.5) for run in TABLES[MAIN].runs(Setting(sets=ON_EMNIST)).values()]
+    femnist = [entry(run, 0.6) for run in TABLES[MAIN].runs(setting).values()]
+    few = sections(setting, [*emnist, *femnist[:3]])
+    assert "on EMNIST" in few[MAIN]
+    assert "| homogeneous 0.4 | femnist | 3 |" in few["summary"]
+    assert "| homogeneous 0.4 | emnist | 48 |" in few["summary"]
+    assert "on EMNIST" not in sections(setting, [*emnist, *femnist])[MAIN]
+    assert few["ablation"] == "Not measured yet.\n"
+
+
+def test_both_readings_of_uniform() -> None:
+    found = readings(Setting())
+    assert {repr(run.split) for run in found.values()} == {"Natural(prior='byclass')", "Uniform()"}
+    assert found["Avg", "SF", "natural"] == TABLES[MAIN].run(("Avg", "SF"), Setting())
+    text = aside("readings", Setting(seeds=3), [entry(found["Avg", "SF", "equal"], 0.25)])
+    assert "| Avg under SF | – | 0.25 | 0.04 |" in text
+    assert "1 seed (paper: 5)" in text
 
 
 def test_what_votes_and_draws_say_of_themselves_is_true() -> None:
@@ -169,8 +214,12 @@ def test_sneak_and_siege_in_numbers() -> None:
 def test_smaller_data_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOLDFAST_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert set(available(tmp_path)) == {"emnist", "cifar10"}
+    assert set(available(tmp_path)) == {"femnist", "cifar10"}
     assert set(available(tmp_path).values()) <= {"mnist-5k", "digits"}
+    (tmp_path / "emnist_byclass_132k.npz").touch()
+    assert available(tmp_path)["femnist"] == "emnist"
+    (tmp_path / "femnist_leaf_part.npz").touch()
+    assert available(tmp_path)["femnist"] == "femnist"
 
 
 def run(folder: Path, *words: str, code: int = 0) -> str:
@@ -185,7 +234,7 @@ def run(folder: Path, *words: str, code: int = 0) -> str:
 
 def test_a_newcomer_without_the_data_gets_small_numbers_that_say_so(tmp_path: Path) -> None:
     said = run(tmp_path, "votes", "--rounds", "2", "--store", "s")
-    assert "emnist is not there" in said
+    assert "femnist is not there" in said
     assert "7 to do: about" in said or "9 to do: about" in said
     assert "Cent2P under Omn" in said
     again = run(tmp_path, "votes", "--rounds", "2", "--store", "s")
@@ -196,6 +245,16 @@ def test_a_newcomer_without_the_data_gets_small_numbers_that_say_so(tmp_path: Pa
     assert r"\toprule" in (tmp_path / "t.tex").read_text()
     run(tmp_path, "beyond", "--rounds", "2", "--store", "s", "--dry-run", "--out", "t.md")
     assert (tmp_path / "t.md").read_text().count("| rule |") == 2  # the last was left
+
+
+def test_single_rows_and_the_tables_of_emnist(tmp_path: Path) -> None:
+    said = run(tmp_path, "table", "--rule", "Avg", "--rule", "Krum", "--seeds", "3", "--dry-run", "--store", "s")
+    assert "36 trainings, 0 of them done" in said
+    words = ["table", "--store", str(ARCHIVE), "--dry-run", "--data-set"]
+    assert "48 trainings, 48 of them done" in (emnist := run(tmp_path, *words, "emnist"))
+    assert "on EMNIST" in emnist
+    assert "stands in" not in emnist
+    assert "on EMNIST" not in run(tmp_path, *words, "femnist")
 
 
 def test_a_training_that_failed_is_told_at_the_end(
@@ -222,6 +281,9 @@ def test_a_training_that_failed_is_told_at_the_end(
         (["table", "homo"], "no known table"),
         (["table", "--preset", "x", "--dry-run"], "preset"),
         (["table", "--rate", "0.3"], "no known table"),
+        (["table", "--rule", "Mean1P"], "no known row of the table"),
+        (["votes", "--rule", "Avg"], "--rule Avg was given for votes"),
+        (["table", "--data-set", "mnist"], "no known data set of the paper's characters"),
         (["beyond", "--rate", "0.2"], "no known table"),  # it was left aside
         (["all", "--rate", "0.2"], "--rate 0.2 was given for all"),
         (["table", "--out", "x.pdf"], "the formats are .md, .tex, .html"),  # told when all had been measured

@@ -16,22 +16,22 @@ from holdfast.cli.live import carrier, counted, failures, varied, watch
 from holdfast.cli.wide import console as printer
 from holdfast.errors import BadInput
 from holdfast.experiments.board import estimate, spoken
-from holdfast.experiments.paper import PAPERS, TABLES, Setting, available, draws, everything, table, votes
+from holdfast.experiments.paper import PAPERS, TABLES, Setting, available, everything, table
 from holdfast.experiments.pool import cores
 from holdfast.experiments.store import Entry, Store, key
 from holdfast.experiments.sweep import Runs, sweep
 from holdfast.report.page import put
-from holdfast.report.paper import aside, compared, group
+from holdfast.report.paper import ASIDES, aside, compared, group
 from holdfast.report.tables import html, latex, markdown, terminal
 from holdfast.spec import unknown
 
-WHATS = ("table", "figure", "ablation", "cifar", "beyond", "votes", "draws", "toy", "all")
+WHATS = ("table", "figure", "ablation", "cifar", "beyond", "votes", "draws", "readings", "toy", "all")
 RATES = {"homogeneous": 0.4, "heterogeneous": 0.2, "beyond": 0.4}
-ALL_RATES = ("votes", "draws", "toy", "all")  # that are of no one rate
+ALL_RATES = ("votes", "draws", "readings", "toy", "all")  # that are of no one rate
 CHARACTERS = ("femnist", "emnist")  # the sets of handwritten characters
 WRITTEN = {".md": markdown, ".tex": latex, ".html": html}
 DRAWN = (".svg", ".png", ".pdf")
-ENDINGS = {"figure": DRAWN, "toy": DRAWN, "votes": (".md",), "draws": (".md",)}
+ENDINGS = {"figure": DRAWN, "toy": DRAWN, **dict.fromkeys(ASIDES, (".md",))}
 
 
 @example("holdfast paper table homogeneous --rate 0.4 --rounds 2 --dry-run")
@@ -60,14 +60,14 @@ def paper(
 
     WHAT is table (of NAME: homogeneous, at rate 0.4 unless said, or heterogeneous, at 0.2), figure (of NAME, at 0.2),
     ablation, cifar, beyond (what the paper does not have), votes (how many images a vote needs), draws (of the
-    heterogeneous split), toy (sneak and siege in numbers) or all. Says first how long it will take here. Interrupted
-    or killed, the same command goes on where it was.
+    heterogeneous split), readings (of the paper's "uniform"), toy (sneak and siege in numbers) or all. Says first how
+    long it will take here. Interrupted or killed, the same command goes on where it was.
     """
     if what not in WHATS:
         raise BadInput(unknown(what, WHATS, "part of the paper"))
     if rate is not None and what in ALL_RATES:
         raise BadInput(f"--rate {rate} was given for {what}, which has its own rates; leave it out.")
-    if rule and what in ("votes", "draws", "toy", "all"):
+    if rule and what in ALL_RATES:
         raise BadInput(f"--rule {rule[0]} was given for {what}, which has no rows to choose from; leave it out.")
     if out is not None:
         check_target(out, ENDINGS.get(what, WRITTEN))
@@ -83,8 +83,7 @@ def paper(
     rows = _rows(rule, names)
     cells = [cell for one in names for cell in TABLES[one].runs(setting).items()]
     runs: Runs = {key(run): run for (row, *_), run in cells if row in rows}
-    runs |= {key(run): run for run in votes(setting).values()} if what == "votes" else {}
-    runs |= {key(run): run for run in draws(setting).values()} if what == "draws" else {}
+    runs |= {key(run): run for run in ASIDES[what][0](setting).values()} if what in ASIDES else {}
     runs |= everything(setting) if what == "all" else {}
     done = {one.key for one in known if one.state == "done"}
     todo = {name: run for name, run in runs.items() if name not in done}
@@ -101,7 +100,7 @@ def paper(
         failed = _run(todo, kept, data, jobs, cluster, console)
         known = Store(store).read()[0]
     grids = [compared(one, setting, known) for one in names]
-    text = aside(what, setting, known) if what in ("votes", "draws") else ""
+    text = aside(what, setting, known) if what in ASIDES else ""
     if out is not None and what != "figure":  # before anything is printed, for nobody may read on
         put(text or "\n".join(map(WRITTEN[out.suffix], grids)), out)
     for shown in grids:
@@ -142,7 +141,7 @@ def _names(what: str, name: str, rate: float | None) -> list[str]:
         return [one for one in TABLES if one.startswith(table(what, RATES[what] if rate is None else rate).name)]
     if what == "all":
         return list(TABLES)
-    if what in ("votes", "draws"):
+    if what in ASIDES:
         return []
     usual = 0.2 if what == "figure" else RATES.get(name)
     return [table(name, usual if rate is None else rate).name]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.attacks import ALIE, PGA, Canvass, LabelFlip, MinMax, NoAttack, Spread, seven
+from holdfast.data import Uniform
 from holdfast.data.sources import find
 from holdfast.errors import BadInput, plural
 from holdfast.experiments.store import Entry, key
@@ -246,6 +247,14 @@ def votes(setting: Setting) -> dict[tuple[str, str, int], Run]:
     return {(*cell, size): TABLES[MAIN].run(cell, setting).changed(vote_batch=size) for size in VOTES for cell in cells}
 
 
+def readings(setting: Setting) -> dict[tuple[str, str, str], Run]:
+    """(rule, attack, reading) -> run: what the paper's "uniform" may mean, natural class frequencies or equal ones."""
+    cells = (("Avg", "LF"), ("Avg", "SF"), ("Avg", "Gauss"), ("Mean2P", "LF"), ("Mean2P", "SF"), ("Mean2P", "Gauss"))
+    natural = {(*cell, "natural"): TABLES[MAIN].run(cell, setting) for cell in cells}
+    equal = {(*cell, "equal"): natural[*cell, "natural"].changed(split=Uniform()) for cell in cells}
+    return natural | equal
+
+
 def draws(setting: Setting, many: int = 4) -> dict[tuple[str, int, int | None], Run]:
     """(rule, seed, draw) -> run: how much of a heterogeneous number is the split's draw, how much the seed."""
     hetero = TABLES["heterogeneous 0.2"]
@@ -262,5 +271,6 @@ def everything(setting: Setting) -> dict[str, Run]:
     names = [*ORDER, *(name for name in TABLES if name not in ORDER)]
     tables = [run for name in names for run in TABLES[name].runs(setting).values()]
     first = sum(len(TABLES[name].runs(setting)) for name in ORDER[:3])
-    found = [*tables[:first], *draws(setting).values(), *votes(setting).values(), *tables[first:]]
+    between = [*readings(setting).values(), *draws(setting).values(), *votes(setting).values()]
+    found = [*tables[:first], *between, *tables[first:]]
     return {key(run): run for run in found}

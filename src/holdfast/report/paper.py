@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, pstdev
+from typing import Any
 
 from holdfast.experiments.paper import (
     MAIN,
+    ON_EMNIST,
     ORDER,
     TABLES,
     VOTES,
@@ -16,6 +18,7 @@ from holdfast.experiments.paper import (
     difference,
     draws,
     measured,
+    readings,
     reference,
     trained,
     votes,
@@ -24,6 +27,7 @@ from holdfast.experiments.store import Entry, key
 from holdfast.report.grid import Grid, grid
 from holdfast.report.groups import Group
 from holdfast.report.tables import markdown
+from holdfast.training import Run
 
 SAID = {
     "homogeneous": "every worker has the natural class frequencies",
@@ -82,6 +86,23 @@ def by_votes(setting: Setting, entries: Iterable[Entry]) -> str:
     )
 
 
+def by_readings(setting: Setting, entries: Iterable[Entry]) -> str:
+    """Accuracy with natural class frequencies and with equal ones."""
+    found = {one.key: one.accuracy for one in entries}
+    theirs = reference(MAIN)
+    lines: dict[tuple[str, str], dict[str, str]] = {}
+    for (rule, attack, reading), run in readings(setting).items():
+        if (value := found.get(key(run))) is not None:
+            lines.setdefault((rule, attack), {})[reading] = f"{value:.2f}"
+    return _rows(
+        ["cell, rate 0.4", "natural frequencies", "equal classes", "paper"],
+        [
+            [f"{rule} under {attack}", row.get("natural", "–"), row.get("equal", "–"), f"{theirs[rule, attack]:.2f}"]
+            for (rule, attack), row in lines.items()
+        ],
+    )
+
+
 def by_draws(setting: Setting, entries: Iterable[Entry]) -> str:
     """How far a heterogeneous number moves with the draw of q, and with the seed."""
     found = {one.key: one.accuracy for one in entries}
@@ -103,25 +124,48 @@ def _spread(values: Sequence[float]) -> str:
     return f"{fmean(values):.2f} ± {pstdev(values):.2f} ({each})"
 
 
+ASIDES: dict[str, tuple[Callable[[Setting], Mapping[Any, Run]], Callable[..., str], tuple[str, ...]]] = {
+    "votes": (votes, by_votes, ("votes",)),
+    "draws": (draws, by_draws, ("seeds", "votes")),
+    "readings": (readings, by_readings, ()),
+}
+"""Name -> its runs, its table, and what its caption leaves out."""
+
+
 def aside(what: str, setting: Setting, entries: Iterable[Entry]) -> str:
-    """What `holdfast paper` prints of votes or draws: the table, and what was run."""
-    if what == "votes":
-        return f"{by_votes(setting, entries)}\n{replace(setting, seeds=1).caption('femnist', leave=['votes'])}\n"
-    return f"{by_draws(setting, entries)}\n{setting.caption('femnist', leave=['seeds', 'votes'])}\n"
+    """A small table beside the paper's (votes, draws or readings), and what was run."""
+    _, drawn, leave = ASIDES[what]
+    seeds = setting if what == "draws" else replace(setting, seeds=1)
+    return f"{drawn(setting, entries)}\n{seeds.caption('femnist', leave=leave)}\n"
+
+
+def fuller(runs: Callable[[Setting], Mapping[Any, Run]], setting: Setting, entries: Iterable[Entry]) -> Setting:
+    """The setting itself, or the same on EMNIST if more of these runs were measured there."""
+    done = {one.key for one in entries if one.accuracy is not None}
+    both = (setting, replace(setting, sets=ON_EMNIST))
+    return max(both, key=lambda one: sum(key(run) in done for run in runs(one).values()))
 
 
 def sections(setting: Setting, entries: Iterable[Entry]) -> dict[str, str]:
-    """What stands in docs/paper.md between its marks."""
+    """What stands in docs/paper.md between its marks; on EMNIST where more was measured there."""
     entries = list(entries)
     names = [*ORDER, *(name for name in TABLES if name not in ORDER)]
-    grids = {name: compared(name, setting, entries) for name in names}
+    grids = {name: compared(name, fuller(TABLES[name].runs, setting, entries), entries) for name in names}
     there = {name for name, one in grids.items() if any(cell.n for cell in one.cells.values())}
     found = {name: markdown(one) if name in there else "Not measured yet.\n" for name, one in grids.items()}
-    offs = [
-        [name, str(sum(cell.n > 0 for cell in grids[name].cells.values())), f"{off:.3f}"]
-        for name in names
-        if (off := difference(name, measured(name, setting, entries))) is not None
-    ]
-    found["summary"] = _rows(["table", "cells measured", "mean absolute difference"], offs)
-    found["votes"], found["draws"] = by_votes(setting, entries), by_draws(setting, entries)
+    found["summary"] = summary(setting, entries)
+    for what, (runs, *_) in ASIDES.items():
+        found[what] = aside(what, fuller(runs, setting, entries), entries)
     return found
+
+
+def summary(setting: Setting, entries: Sequence[Entry]) -> str:
+    """Each table's mean absolute difference to the paper, on each data set on which it was measured."""
+    lines = []
+    for name in [*ORDER, *(name for name in TABLES if name not in ORDER)]:
+        sets = [setting.sets, ON_EMNIST] if TABLES[name].data == "femnist" else [setting.sets]
+        for one in sets:
+            found = measured(name, replace(setting, sets=one), entries)
+            if (off := difference(name, found)) is not None:
+                lines.append([name, one[TABLES[name].data], str(len(found)), f"{off:.3f}"])
+    return _rows(["table", "data set", "cells measured", "mean absolute difference"], lines)
