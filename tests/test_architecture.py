@@ -13,11 +13,15 @@ from holdfast.rules import CATALOGUE
 SOURCE = Path(holdfast.__file__).parent
 ORDER = [
     {"errors"},
-    {"libraries", "values"},
-    {"structure"},
+    {"arrays", "values"},
+    {"places", "structure"},
+    {"host"},
+    {"leaves"},
     {"updates"},
-    {"points"},
+    {"contract", "points"},
+    {"combine", "decision", "settle", "sight"},
     {"geometry"},
+    {"driver"},
     {"rules"},
     {"spec"},
     {"twophase"},
@@ -29,9 +33,8 @@ ORDER = [
     {"engines", "web"},
     {"cli"},
 ]
+UPWARDS = {("contract", "driver"), ("contract", "decision")}  # a rule is called by its driver, looked up at the call
 WITHIN_RULES = [
-    {"decision"},
-    {"driver"},
     {"base"},
     {"average", "clustering", "coordinate"},
     {"clipping", "exact_center", "exact_mean", "krum", "mixing", "stream", "subsets"},
@@ -57,7 +60,7 @@ def test_imports_point_in_one_direction() -> None:
         if mine == "__init__":
             continue
         for other in map(_room, _imports(path)):
-            if other not in ("", mine):
+            if other not in ("", mine) and (mine, other) not in UPWARDS:
                 assert place[other] < place[mine], f"{path.name} imports {other}"
 
 
@@ -80,13 +83,13 @@ def _is_module(value: object) -> bool:
     return type(value).__name__ == "module"
 
 
-def test_a_fresh_import_brings_numpy_alone() -> None:
+def test_a_fresh_import_brings_numpy_and_array_api_compat_alone() -> None:
     code = (
         "import sys; before = set(sys.modules); import holdfast; "
         "print(*sorted({m.split('.')[0] for m in set(sys.modules) - before} - set(sys.stdlib_module_names)))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert [name for name in out if not name.startswith(("_", "numpy", "cython"))] == ["holdfast"]
+    assert [name for name in out if not name.startswith(("_", "numpy", "cython"))] == ["array_api_compat", "holdfast"]
 
 
 def test_modules_are_short() -> None:

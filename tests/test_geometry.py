@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import CenterwO, Krum, MeanwO, parse
-from holdfast.geometry import Measure, distances
+from holdfast.geometry import distances
 from holdfast.points import Points
+from holdfast.sight import Sight
 from holdfast.updates import read
 
 
@@ -153,11 +154,11 @@ def test_the_certificate_is_kept() -> None:
         if np.abs(X).max() > 1e15:
             continue
         P = points(X)
-        measure = Measure(P, np.arange(12))
-        G, g = measure._gram(np.arange(12), np.arange(12), None, False)
+        sight = Sight(P, wide=False)
+        G, g = sight.gram(np.arange(12), np.arange(12), None, wide=False)
         D = g[:, None] + g - 2 * G
         a = np.sqrt(g)
-        assert (np.abs(D - exact(X)) <= measure._gamma(False) * (a[:, None] + a) ** 2 + 1e-40).all(), kind
+        assert (np.abs(D - exact(X)) <= sight.gamma(wide=False) * (a[:, None] + a) ** 2 + 1e-40).all(), kind
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])

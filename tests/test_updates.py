@@ -115,7 +115,7 @@ def test_half_precision(half: Any) -> None:
 
 def test_a_tensor_that_numpy_cannot_view_is_read_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """The way of GPU tensors: no view, columns come over one block at a time."""
-    monkeypatch.setattr("holdfast.libraries._viewable", lambda: ())
+    monkeypatch.setattr("holdfast.arrays.viewable", lambda: ())
     for rule in RULES:
         for dtype in (torch.float32, torch.float64):
             T = torch.from_numpy(X).to(dtype)
@@ -264,7 +264,7 @@ def test_big_counters_and_scalars_keep_their_bits_and_shape() -> None:
     for hidden in (False, True):
         with pytest.MonkeyPatch.context() as patch:
             if hidden:
-                patch.setattr("holdfast.libraries._viewable", lambda: ())
+                patch.setattr("holdfast.arrays.viewable", lambda: ())
             out = MeanwO(3)(updates)
         assert out["n"].shape == ()
         assert out["n"] == 2**40 + 1

@@ -16,7 +16,7 @@ MODULES = (
     "holdfast",
     "holdfast.twophase",
     "holdfast.rules.base",
-    "holdfast.rules.decision",
+    "holdfast.decision",
     "holdfast.attacks",
     "holdfast.training",
     "holdfast.data",

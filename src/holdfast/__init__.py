@@ -6,6 +6,7 @@
 array([1., 1.])
 """
 
+from holdfast.decision import Decision
 from holdfast.errors import BadInput
 from holdfast.rules import (
     ARC,
@@ -38,7 +39,6 @@ from holdfast.rules import (
     OuterMean,
     StreamCenterwO,
 )
-from holdfast.rules.decision import Decision
 from holdfast.spec import parse
 from holdfast.twophase import Ballot, Cent2P, Mean2P, Numeric, TwoPhase
 

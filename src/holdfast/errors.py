@@ -1,10 +1,18 @@
-"""The one exception: a sentence that says who, what was given, and what would work."""
+"""What can go wrong: each error is a sentence that says who, what was given, and what would work."""
 
 from __future__ import annotations
 
 
 class BadInput(ValueError):
     """Raised for input that no answer can be given for; nothing was changed."""
+
+
+class TooManyFaults(BadInput):
+    """Raised when more updates had to be dropped than the rule tolerates faults; nothing was changed."""
+
+
+class BrokenRule(RuntimeError):
+    """Raised when a rule breaks its contract, as with weights that are not finite: the rule is wrong, not its input."""
 
 
 def article(noun: str) -> str:

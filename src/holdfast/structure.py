@@ -5,106 +5,147 @@ from __future__ import annotations
 import itertools
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
+from holdfast.arrays import Array, is_array, kind, viewed
 from holdfast.errors import BadInput, article, listing, plural
-from holdfast.libraries import Array, host, kind, library
 
-Flat = list[tuple[str, Array, Any]]
-"""Name, numbers, and the array as it was given, of each leaf in order."""
 DEEPEST, LARGEST = 32, 100_000  # nesting and number of entries that are still taken for an update
+Shape = tuple[tuple[str, tuple[int, ...]], ...]
 
 
-def flatten(update: Any) -> Flat | str:
-    """The leaves of an update in order; or, as text, why it is none."""
+class Entry(NamedTuple):
+    """One array of an update: its name, the numbers to compute with, and the array as it was given."""
+
+    name: str
+    numbers: Array
+    given: Array
+
+
+Flat = list[Entry]
+
+
+class Malformed(Exception):
+    """Says why something is no update, and at which of its entries."""
+
+    def __init__(self, reason: str, entry: object = None) -> None:
+        super().__init__(reason if entry is None else f"{reason} at {entry!r}")
+        self.reason, self.entry = reason, entry
+
+
+def flatten(update: object) -> Flat:
+    """The entries of an update in order; raises Malformed if it is none."""
     return _flatten(update, "", 0, itertools.count())
 
 
-def _flatten(update: Any, path: str, depth: int, seen: itertools.count[int]) -> Flat | str:
+def _flatten(update: object, path: str, depth: int, seen: itertools.count[int]) -> Flat:
     if depth > DEEPEST or next(seen) > LARGEST:
-        return f"a nesting deeper than {DEEPEST}" if depth > DEEPEST else f"more than {LARGEST:,} entries"
-    if library(update):
-        try:
-            a = host(update)
-        except Exception as error:  # whatever a hostile array says when it is looked at
-            return str(error).rstrip(".") or type(error).__name__
-        if depth == 0 and a.ndim == 0:
-            return "a scalar"
-        return [(path, a, update)] if kind(a) else f"numbers of type {a.dtype}"
+        raise Malformed(f"a nesting deeper than {DEEPEST}" if depth > DEEPEST else f"more than {LARGEST:,} entries")
+    if is_array(update):
+        return [_entry(update, path, depth)]
     if isinstance(update, (int, float)) and depth:
         return _plain(path, update)
     if isinstance(update, (list, tuple)) and update and all(map(_is_number, update)):
         return _plain(path, update)
     if not isinstance(update, (list, tuple, Mapping)):
-        return "nothing" if update is None else article(type(update).__name__)
+        raise Malformed("nothing" if update is None else article(type(update).__name__))
     if not update:
-        return "an empty update"
-    out: Flat = []
-    named: list[tuple[Any, Any]] = list(enumerate(update))
+        raise Malformed("an empty update")
+    named: list[tuple[object, object]] = list(enumerate(update))
     if isinstance(update, Mapping):  # workers may differ in the order of their keys
         named = sorted(update.items(), key=lambda item: str(item[0]))
+    out: Flat = []
     for key, value in named:
-        part = _flatten(value, f"{path}.{key}" if depth else str(key), depth + 1, seen)
-        if isinstance(part, str):
-            return part if " at " in part else f"{part} at {key!r}"
-        out += part
+        try:
+            out += _flatten(value, f"{path}.{key}" if depth else str(key), depth + 1, seen)
+        except Malformed as why:
+            raise Malformed(why.reason, key if why.entry is None else why.entry) from None
     return out
 
 
-def _is_number(x: Any) -> bool:
+def _entry(array: Array, path: str, depth: int) -> Entry:
+    try:
+        numbers = viewed(array)
+        known = kind(numbers)
+    except Exception as error:  # whatever a hostile array says when it is looked at
+        raise Malformed(str(error).rstrip(".") or type(error).__name__) from None
+    if depth == 0 and len(numbers.shape) == 0:
+        raise Malformed("a scalar")
+    if known is None:
+        raise Malformed(f"numbers of type {numbers.dtype}")
+    return Entry(path, numbers, array)
+
+
+def _is_number(x: object) -> bool:
     return type(x) in (int, float, bool) or isinstance(x, (np.floating, np.integer))
 
 
-def _plain(path: str, update: Any) -> Flat | str:
+def _plain(path: str, update: object) -> Flat:
     a = np.asarray(update)
-    return [(path, a, a)] if kind(a) else "an integer beyond 64 bits"
+    if kind(a) is None:
+        raise Malformed("an integer beyond 64 bits")
+    return [Entry(path, a, a)]
 
 
-def build(template: Any, parts: Iterator[Any]) -> Any:
-    """The inverse of flatten: the leaves, in order, put into the template's structure."""
-    if library(template) or isinstance(template, (int, float)):
+def build(template: object, parts: Iterator[object]) -> object:
+    """The inverse of flatten: the entries, in order, put into the template's structure."""
+    if isinstance(template, Mapping):
+        built = {key: build(template[key], parts) for key in sorted(template, key=str)}
+        ordered = {key: built[key] for key in template}
+        return OrderedDict(ordered) if isinstance(template, OrderedDict) else ordered
+    if not isinstance(template, (list, tuple)) or all(map(_is_number, template)):
         return next(parts)
-    if isinstance(template, (list, tuple)):
-        if all(map(_is_number, template)):
-            return next(parts)
-        made = [build(v, parts) for v in template]
-        named = type(template) if hasattr(template, "_fields") else None
-        return made if isinstance(template, list) else named(*made) if named else tuple(made)
-    built = {key: build(template[key], parts) for key in sorted(template, key=str)}
-    ordered = {key: built[key] for key in template}
-    return OrderedDict(ordered) if isinstance(template, OrderedDict) else ordered
+    made = [build(value, parts) for value in template]
+    if isinstance(template, list):
+        return made
+    return type(template)(*made) if hasattr(template, "_fields") else tuple(made)  # type: ignore[arg-type]
 
 
-def _shape(flat: Flat) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    return tuple((name, tuple(a.shape)) for name, a, _ in flat)
+def shape_of(flat: Flat) -> Shape:
+    """The names and shapes of the entries."""
+    return tuple((entry.name, tuple(entry.numbers.shape)) for entry in flat)
 
 
-def differs(flat: Flat | str, model: Flat) -> str:
-    """In what an update differs from the model's structure; "" if in nothing."""
-    if isinstance(flat, str):
-        return flat
-    mine, theirs = dict(_shape(flat)), dict(_shape(model))
-    if missing := theirs.keys() - mine.keys():
+def mismatch(mine: Shape, model: Shape) -> str | None:
+    """In what a structure differs from the model's; None if in nothing."""
+    if mine == model:
+        return None
+    own, theirs = dict(mine), dict(model)
+    if missing := theirs.keys() - own.keys():
         return f"no entry {min(missing)!r}" if min(missing) else "no single array"
-    if extra := mine.keys() - theirs.keys():
+    if extra := own.keys() - theirs.keys():
         return f"an unknown entry {min(extra)!r}"
     for name, shape in theirs.items():
-        if mine[name] != shape:
-            return f"shape {mine[name]} instead of {shape}" + (f" at {name!r}" if name else "")
-    return "" if _shape(flat) == _shape(model) else "entries of the same name"
+        if own[name] != shape:
+            return f"shape {own[name]} instead of {shape}" + (f" at {name!r}" if name else "")
+    return "entries of the same name"
 
 
-def common(flats: list[Flat | str], who: str) -> Flat:
-    """The structure that all updates share, or a refusal that names those that do not."""
-    votes = Counter(flat if isinstance(flat, str) else _shape(flat) for flat in flats)
-    wanted = max((v for v in votes if not isinstance(v, str)), key=votes.__getitem__, default=None)
-    if wanted is None:
+def understood(update: object) -> Flat | Malformed:
+    """The entries of an update, or why it is none."""
+    try:
+        return flatten(update)
+    except Malformed as why:
+        return why
+
+
+def misfits(flats: Sequence[Flat | Malformed], model: Flat) -> dict[int, str]:
+    """Which updates do not have the model's structure, and why."""
+    wanted = shape_of(model)
+    said = (str(f) if isinstance(f, Malformed) else mismatch(shape_of(f), wanted) for f in flats)
+    return {i: why for i, why in enumerate(said) if why is not None}
+
+
+def common(flats: Sequence[Flat | Malformed], who: str) -> Flat:
+    """The structure that all updates share; a refusal names those that differ."""
+    sound = [flat for flat in flats if not isinstance(flat, Malformed)]
+    if not sound:
         raise BadInput(f"{who} was given {flats[0]} for update 0; send arrays, lists of arrays or dicts of arrays.")
-    model = next(f for f in flats if not isinstance(f, str) and _shape(f) == wanted)
-    odd = {i: why for i, flat in enumerate(flats) if (why := differs(flat, model))}
-    if odd:
+    wanted = Counter(map(shape_of, sound)).most_common(1)[0][0]
+    model = next(flat for flat in sound if shape_of(flat) == wanted)
+    if odd := misfits(flats, model):
         first = min(odd)
         raise BadInput(
             f"{who} was given {len(flats)} updates of different structure: {plural(len(odd), 'update')} {listing(odd)} "
@@ -114,11 +155,12 @@ def common(flats: list[Flat | str], who: str) -> Flat:
     return model
 
 
-def majority(given: Sequence[Any]) -> Any:
+def majority(given: Sequence[object]) -> object:
     """An update of the structure that more than half of the updates share, or None."""
-    flats = [flatten(update) for update in given]
-    votes = Counter(_shape(flat) for flat in flats if not isinstance(flat, str))
+    flats = [understood(update) for update in given]
+    votes = Counter(shape_of(flat) for flat in flats if not isinstance(flat, Malformed))
     shape, count = votes.most_common(1)[0] if votes else ((), 0)
     if 2 * count <= len(given):
         return None
-    return next(u for u, flat in zip(given, flats, strict=True) if not isinstance(flat, str) and _shape(flat) == shape)
+    pairs = zip(given, flats, strict=True)
+    return next(update for update, flat in pairs if not isinstance(flat, Malformed) and shape_of(flat) == shape)

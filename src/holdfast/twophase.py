@@ -10,21 +10,21 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
+from holdfast.decision import Decision
+from holdfast.driver import decide
 from holdfast.errors import BadInput
-from holdfast.libraries import numbers
-from holdfast.rules import CATALOGUE, CenterwO, MeanwO, OuterCenter, OuterMean, driver
-from holdfast.rules.base import Stage
-from holdfast.rules.decision import Decision
-from holdfast.structure import flatten
+from holdfast.rules import CATALOGUE, CenterwO, MeanwO, OuterCenter, OuterMean
+from holdfast.rules.base import Rng, Stage
+from holdfast.updates import Reading, read
 from holdfast.values import Value, value
 
 log = logging.getLogger("holdfast")
 WINNERS = ("inner", "outer")
-_TOLD: set[Any] = set()  # what was logged once
+_TOLD: set[Stage] = set()  # what was logged once
 
 
 @value
@@ -89,7 +89,7 @@ class Candidates:
     @property
     def f(self) -> int:
         """The tolerance with which phase one ended: the larger of both rules'."""
-        return max(tolerance(self.inner.rule), tolerance(self.outer.rule))
+        return max(self.inner.rule.tolerance() or 0, self.outer.rule.tolerance() or 0)
 
 
 @dataclass(frozen=True)
@@ -136,15 +136,21 @@ class TwoPhase(Value):
     @property
     def f(self) -> int:
         """The larger tolerance of both rules."""
-        return max(tolerance(self.inner), tolerance(self.outer))
+        return self.tolerance()
+
+    def tolerance(self) -> int:
+        """The larger f of both rules: as many liars as either of them expects may vote."""
+        return max(self.inner.tolerance() or 0, self.outer.tolerance() or 0)
 
     def least(self) -> int:
         """The smallest n that both rules accept."""
         return max(self.inner.least(), self.outer.least())
 
-    def propose(self, X: Any, **words: Any) -> Candidates:
+    def propose(
+        self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]
+    ) -> Candidates:
         """Both candidates of a round."""
-        return propose(X, self.inner, self.outer, **words)
+        return propose(X, self.inner, self.outer, rng=rng, start=start, **reading)
 
     def elect(self, candidates: Candidates, reports: Iterable[Any]) -> Winner:
         """The winner by the reports of the voters."""
@@ -176,13 +182,18 @@ AGGREGATORS: dict[str, Any] = {**CATALOGUE, "Cent2P": Cent2P, "Mean2P": Mean2P, 
 """What a text can name where two phases are possible: parse("Mean2P(f=3)", AGGREGATORS)."""
 
 
-def tolerance(rule: Any) -> int:
-    """How many liars a rule assumes: the largest f among its stages, 0 if none has one."""
-    return max((getattr(stage, "f", 0) for stage in (*getattr(rule, "parts", ()), rule)), default=0)
+def propose(
+    X: object,
+    inner: Stage,
+    outer: Stage,
+    *more: Stage,
+    rng: Rng | None = None,
+    start: object = None,
+    **reading: Unpack[Reading],
+) -> Candidates:
+    """The two candidates of a round; an update that can't be used is dropped from both.
 
-
-def propose(X: Any, inner: Any, outer: Any, *more: Any, **words: Any) -> Candidates:
-    """The two candidates of a round; whoever can't be used is dropped from both.
+    `reading` is that of `Stage.decide`: like, measure, on_excess.
 
     >>> both = propose(np.array([[0.0], [1.0], [1.0], [2.0], [60.0]]), MeanwO(f=2), OuterMean(f=2))
     >>> both.inner.value, both.outer.value
@@ -193,22 +204,13 @@ def propose(X: Any, inner: Any, outer: Any, *more: Any, **words: Any) -> Candida
             f"propose was given {2 + len(more)} candidates; with more than two, votes split between the good ones "
             "and f liars can win, so propose two."
         )
-    like, measure = words.pop("like", None), words.pop("measure", None)
-    both = Candidates(*driver.both((inner, outer), X, (needs(inner, **words), needs(outer, **words)), like, measure))
-    for stage in both.outer.rule.stages():
+    updates = read(X, repr(inner), **reading)
+    found = Candidates(*(decide(rule, updates, rng=rng, start=start) for rule in (inner, outer)))
+    for stage in found.outer.rule.stages():
         if isinstance(stage, OuterCenter | OuterMean) and stage.f == 1 and outer not in _TOLD:
             _TOLD.add(outer)
             log.warning("%r leaves out a cluster of one vector, which is an arbitrary worker", stage)
-    return both
-
-
-def needs(rule: Any, rng: Any = None, start: Any = None, **words: Any) -> dict[str, Any]:
-    """What of all this a rule's call takes: rng if it draws, start if it starts somewhere."""
-    if rule.random:
-        words["rng"] = rng
-    if start is not None and any("start" in stage.anchors for stage in rule.stages()):
-        words["start"] = start
-    return words
+    return found
 
 
 def elect(candidates: Candidates, reports: Iterable[Any], election: Ballot | Numeric = BALLOT) -> Winner:
@@ -271,9 +273,11 @@ def _is_number(loss: Any) -> bool:
     return plain or (type(loss).__module__ == "torch" and loss.ndim == 0 and loss.dtype.is_floating_point)
 
 
-def _finite(update: Any) -> bool:
-    leaves = flatten(update)
-    if isinstance(leaves, str):
+def _finite(update: object) -> bool:
+    """Whether a candidate holds finite numbers only."""
+    try:
+        updates = read([update], "a candidate")
+    except BadInput:
         return False
-    arrays = (leaf if isinstance(leaf, np.ndarray) else numbers(leaf, np.float32) for _, leaf, _ in leaves)
-    return all(np.isfinite(array).all() for array in arrays)
+    updates.look()
+    return not updates.dropped()

@@ -1,103 +1,48 @@
 """What workers send: n updates of one structure, read as blocks of columns, answered in kind.
 
-An update is an array, a list of arrays (Flower), a dict of named tensors (state_dict), or any
-nesting of these. Nothing is copied into one big matrix and nothing is changed.
+An update is an array, a list of arrays (Flower), a dict of named tensors (state_dict), or any nesting of these.
+Nothing is copied into one big matrix, nothing is changed, and numbers stay on their device.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
+from holdfast.arrays import Array, device, is_array, kind, library, viewed
 from holdfast.errors import BadInput, article, listing
-from holdfast.libraries import Array, give_back, host, kind, library, numbers
-from holdfast.structure import build, common, differs, flatten
+from holdfast.leaves import Leaf, Places, columns, leaf
+from holdfast.places import Place
+from holdfast.structure import Entry, Flat, Malformed, build, common, flatten, misfits, mismatch, shape_of, understood
 
-Rows = np.ndarray
-Measured = Callable[[str], bool]
-UNIT = 512  # columns are read in multiples of it
-HELD, VIEWED = 1 << 18, 1 << 22  # numbers read at once where they are copied (the cache), and where not
-
-
-def spans(size: int, width: int) -> Iterator[tuple[int, int]]:
-    """Cut 0..size into pieces of at most width.
-
-    >>> list(spans(5, 2))
-    [(0, 2), (2, 4), (4, 5)]
-    """
-    return ((s, min(s + width, size)) for s in range(0, size, width))
+Measure = Callable[[str], bool]
+"""Tells by name which entries count in distances."""
+OnExcess = Literal["refuse", "lower"]
+"""What happens when more updates are dropped than the rule tolerates: nothing is answered, or f is lowered."""
 
 
-def in_parallel(work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-    """The results in order, worked out on all the cores that this process is allowed."""
-    items = list(items)
-    if len(items) == 1:  # threads would cost more than the work
-        return [work(items[0])]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    with ThreadPoolExecutor(cores) as pool:
-        return list(pool.map(work, items))
+class Reading(TypedDict, total=False):
+    """How updates are read: the structure they should have, what is measured, what happens when many are dropped."""
+
+    like: object
+    measure: Measure | None
+    on_excess: OnExcess
 
 
-@dataclass
-class Leaf:
-    """One entry of the structure, over all workers: n rows of `size` numbers."""
+class Distances(NamedTuple):
+    """Squared distances times scale squared, and the part of each by which it may be wrong at most."""
 
-    name: str
-    shape: tuple[int, ...]
-    kind: str  # "f4" or "f8" to compute in, "i" for counters
-    data: Any  # one (n, size) array, or a list of n arrays
-    like: Any  # the array whose library and device the answer takes
-    dtype: Any  # the answer's dtype; None: the computed one
-    measured: bool = True
-    extras: list[np.ndarray] = field(default_factory=list)  # rows of our own behind the workers'
-    whole: int | None = None  # columns with those of other processes; None: all are here
-
-    @property
-    def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def computed(self) -> np.dtype[Any]:
-        """The dtype of its arithmetic."""
-        return np.dtype({"f4": np.float32, "f8": np.float64, "i": np.int64}[self.kind])
-
-    def spans(self, rows: int) -> Iterator[tuple[int, int]]:
-        """The columns in pieces, as many as may be read at once for so many rows."""
-        view = isinstance(self.data, np.ndarray) and self.data.dtype == self.computed
-        return spans(self.size, max(1, (VIEWED if view else HELD) // max(1, rows) // UNIT) * UNIT)
-
-    def same(self, i: int, j: int) -> bool:
-        """Whether two rows are equal to the bit; stops at the first difference."""
-        pieces = spans(self.size, HELD)
-        return all((self._row(i, s, e) == self._row(j, s, e)).all() for s, e in pieces)
-
-    def _row(self, i: int, s: int, e: int) -> np.ndarray:
-        if i >= len(self.data):
-            return self.extras[i - len(self.data)][s:e]
-        return numbers(_columns(self.data[i], s, e), self.computed)
-
-    def block(self, rows: Rows | None, s: int, e: int, dtype: Any = None) -> np.ndarray:
-        """Columns s to e of some rows (None: of all workers); a view where that is possible."""
-        dtype = np.dtype(dtype or self.computed)
-        if not isinstance(self.data, list) and (rows is None or not self.extras):
-            return numbers(self.data[:, s:e] if rows is None else self.data[rows, s:e], dtype)
-        rows = np.arange(len(self.data)) if rows is None else rows
-        out = np.empty((len(rows), e - s), dtype)
-        for at, i in enumerate(rows):
-            out[at] = self._row(i, s, e)
-        return out
+    D: np.ndarray
+    scale: float = 1.0
+    error: float = 0.0
 
 
-def _columns(row: Array, s: int, e: int) -> Array:
-    if isinstance(row, np.ndarray) and not row.flags.c_contiguous:
-        return np.asarray(row.flat[s:e])  # reads these columns only
-    return row.reshape(-1)[s:e]
+Shards = Callable[[np.ndarray], np.ndarray]
+"""What every process found in its own columns -> all of that, stacked in their order."""
 
 
 def alone(part: np.ndarray) -> np.ndarray:
@@ -107,173 +52,196 @@ def alone(part: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Updates:
-    """n updates read alike; `malformed` names the rows that could not be, with the reason.
+    """n updates read alike, and what was learned about their rows.
+
+    `malformed` names the rows that could not be read, with the reason; `silent` are those of them that sent nothing.
+    `mass` is the weight of each worker (None: all alike). `refused` counts updates that came and were refused before
+    they were read: they count as dropped.
 
     The columns may be spread over several processes that all do the same: `shards` gives what each of them found in
-    its own columns, stacked, and whatever is said of whole rows is said after asking it.
+    its own columns, stacked, and values of whole rows are gathered from all of them first.
     """
 
     n: int
     leaves: list[Leaf]
-    rebuild: Callable[[Iterator[Any]], Any]
+    rebuild: Callable[[Iterator[object]], object]
     malformed: dict[int, str]
-    seen: np.ndarray | None = None  # which rows are finite, once looked at
-    shards: Callable[[np.ndarray], np.ndarray] = alone
+    silent: frozenset[int] = frozenset()
+    mass: np.ndarray | None = None
+    refused: int = 0
+    on_excess: OnExcess = "refuse"
+    shards: Shards = alone
     processes: int = 1
+    known: np.ndarray | None = None  # which rows are finite, once looked at
+    measured: dict[tuple[object, ...], Distances] = field(default_factory=dict)  # distances, by what was asked
 
     @property
     def floats(self) -> list[Leaf]:
         return [leaf for leaf in self.leaves if leaf.kind != "i"]
 
-    def formed(self) -> np.ndarray:
-        """Which rows have the right structure."""
-        ok = np.ones(self.n, bool)
+    @property
+    def distant(self) -> list[Leaf]:
+        """The entries that count in distances."""
+        return [leaf for leaf in self.leaves if leaf.measured]
+
+    def sound(self) -> np.ndarray:
+        """The rows that can be used, as far as they were looked at."""
+        ok = np.ones(self.n, bool) if self.known is None else self.known.copy()
         ok[list(self.malformed)] = False
-        return ok
+        return np.flatnonzero(ok)
 
-    def finite(self) -> np.ndarray:
-        """Which of these hold finite numbers only: one cheap look at everything, taken once."""
-        if self.seen is None:
-            self.seen = self._look()
-        return self.seen.copy()
+    def dropped(self) -> dict[int, str]:
+        """The rows that cannot be used, and why."""
+        gone = np.setdiff1d(np.arange(self.n), self.sound())
+        return {int(i): self.malformed.get(int(i), "not finite") for i in gone}
 
-    def _look(self) -> np.ndarray:
-        ok = self.formed()
-        rows = np.flatnonzero(ok)
+    def look(self) -> None:
+        """Find the rows that hold finite numbers only: one cheap look at everything, taken once."""
+        if self.known is not None:
+            return
+        ok = np.zeros(self.n, bool)
+        rows = self.sound()
+        ok[rows] = self._finite(rows, each=False)
+        doubtful = rows[~ok[rows]]  # the sum of large finite numbers overflows too: look again
+        ok[doubtful] = self._finite(doubtful, each=True)
+        self.known = np.asarray(self.shards(ok).all(axis=0))
+
+    def _finite(self, rows: np.ndarray, *, each: bool) -> np.ndarray:
+        if not len(rows):
+            return np.ones(0, bool)
+        all_rows = None if len(rows) == self.n else rows
+        found: dict[Place, Array] = {}
         with np.errstate(all="ignore"):
-            for leaf, s, e in self._chunks(len(rows)):
-                block = leaf.block(None if len(rows) == self.n else rows, s, e)
-                ok[rows] &= np.isfinite(block @ np.ones(e - s, block.dtype))
-        for i in rows[~ok[rows]]:  # the sum of large finite numbers overflows too: look again
-            at = np.array([i])
-            ok[i] = all(np.isfinite(leaf.block(at, s, e)).all() for leaf, s, e in self._chunks(1))
-        return np.asarray(self.shards(ok).all(axis=0))
+            for part in self.floats:
+                for s, e in part.spans(len(rows)):
+                    ok = part.place.finite(part.block(all_rows, s, e), each=each)
+                    found[part.place] = found[part.place] & ok if part.place in found else ok
+        return np.logical_and.reduce([place.fetch(ok) for place, ok in found.items()])
 
-    def _chunks(self, rows: int) -> Iterator[tuple[Leaf, int, int]]:
-        return ((leaf, s, e) for leaf in self.floats for s, e in leaf.spans(rows))
-
-    def append(self, values: Sequence[np.ndarray]) -> int:
-        """Add a row of our own, one flat array a leaf, and return its number."""
-        for leaf, value in zip(self.leaves, values, strict=True):
-            leaf.extras.append(value)
+    def append(self, values: Sequence[Array]) -> int:
+        """Add a row of our own, one flat array for each leaf, and return its number."""
+        for part, value in zip(self.leaves, values, strict=True):
+            part.extras.append(value)
         return self.n + len(self.leaves[0].extras) - 1
 
-    def answer(self, values: Sequence[np.ndarray]) -> Any:
-        """One flat array a leaf -> an update with the structure, library, dtype and device given."""
-        with np.errstate(over="ignore"):
-            parts = [
-                give_back(value.reshape(leaf.shape), leaf.like, leaf.dtype)
-                for leaf, value in zip(self.leaves, values, strict=True)
-            ]
-        return self.rebuild(iter(parts))
+    def place(self, vector: object, who: str) -> int:
+        """Put a vector of our own behind the workers' rows and return its number."""
+        try:
+            flat = flatten(vector)
+        except Malformed as reason:
+            raise BadInput(f"{who} that differs from the updates: {reason}.") from None
+        if why := mismatch(shape_of(flat), tuple((part.name, part.shape) for part in self.leaves)):
+            raise BadInput(f"{who} that differs from the updates: {why}.")
+        pairs = list(zip(self.leaves, flat, strict=True))
+        values = [part.place.bring(columns(entry.numbers, 0, part.size), part.kind) for part, entry in pairs]
+        for part, value in zip(self.leaves, values, strict=True):
+            if part.kind != "i" and part.size and not part.place.fetch(part.place.finite(value[None], each=True)).all():
+                raise BadInput(f"{who} that is not finite; give a finite vector.")
+        return self.append(values)
+
+    def answer(self, values: Sequence[Array]) -> object:
+        """One flat array for each leaf -> an update with the structure, library, dtype and device given."""
+        return self.rebuild(part.answer(value) for part, value in zip(self.leaves, values, strict=True))
 
 
-def read(X: Any, who: str, like: Any = None, measure: Measured | None = None) -> Updates:
+def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
     """Understand what was given: an (n, ...) array, a sequence of n updates, or what was read before.
 
-    With `like`, an update of the right structure (the server's own model), rows of another
-    structure are malformed and left out by name; without it they are refused, since nobody can
-    know which structure is meant.
+    With `like`, an update of the right structure (the server's own model), rows of another structure are malformed and
+    dropped; without it they are refused, since nobody can know which structure is meant.
     """
     if isinstance(X, Updates):
         return X
-    if library(X):
-        return _from_matrix(X, who, like, measure)
-    if isinstance(X, (str, bytes, Mapping)) or not hasattr(X, "__iter__"):
+    like, measure, on_excess = reading.get("like"), reading.get("measure"), reading.get("on_excess", "refuse")
+    if on_excess not in ("refuse", "lower"):
+        raise BadInput(f"{who} was given on_excess = {on_excess!r}; it is 'refuse' or 'lower'.")
+    updates = _from_matrix(X, who, like, measure) if is_array(X) else _from_rows(X, who, like, measure)
+    updates.on_excess = on_excess
+    if sum(part.size for part in updates.leaves) == 0:
+        raise BadInput(f"{who} was given empty updates; send at least one number a worker.")
+    if not updates.distant:
+        raise BadInput(f"{who} was told to measure none of {listing(part.name for part in updates.leaves)}.")
+    return updates
+
+
+def _from_rows(X: object, who: str, like: object, measure: Measure | None) -> Updates:
+    if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
         raise BadInput(f"{who} was given {article(type(X).__name__)}; pass an (n, d) array or a list of n updates.")
     given = list(X)
     if not given:
         raise BadInput(f"{who} was given n = 0 vectors; gather at least one.")
-    flats = [flatten(update) for update in given]
-    model = common(flats, who) if like is None else flatten(like)
-    if isinstance(model, str):
-        raise BadInput(f"{who} was given a `like` that is no update: {model}.")
-    malformed = {i: why for i, flat in enumerate(flats) if (why := differs(flat, model))}
+    flats = [understood(update) for update in given]
+    model = common(flats, who) if like is None else _model(like, who)
+    malformed = misfits(flats, model)
     if len(malformed) == len(given):
         raise BadInput(f"{who} was given {len(given)} updates, none of the structure of `like`: {malformed[0]}.")
-    sound = [flat for i, flat in enumerate(flats) if i not in malformed and not isinstance(flat, str)]
-    usual = [own if like is not None else _usual([flat[at] for flat in sound]) for at, (_, _, own) in enumerate(model)]
-    counts = all(kind(host(a)) == "i" for a in usual)
-    leaves = []
-    for at, (name, a, _) in enumerate(model):
-        column = [a if isinstance(f, str) or i in malformed else f[at][1] for i, f in enumerate(flats)]
-        leaves.append(_leaf(name, column, usual[at], tuple(a.shape), counts, measure))
+    sound = [flat for i, flat in enumerate(flats) if i not in malformed and not isinstance(flat, Malformed)]
+    usual = [entry if like is not None else _usual([flat[at] for flat in sound]) for at, entry in enumerate(model)]
+    counts = all(kind(entry.numbers) == "i" for entry in usual)
+    leaves, places = [], Places()
+    for at, entry in enumerate(model):
+        rows = ((None if isinstance(f, Malformed) or i in malformed else f[at].numbers) for i, f in enumerate(flats))
+        column = [entry.numbers if row is None else row for row in rows]
+        leaves.append(leaf(column, usual[at], places, counts=counts, measured=_counts(measure, entry.name)))
     template = given[0] if like is None else like
-    return _checked(Updates(len(given), leaves, lambda parts: build(template, parts), malformed), who)
+    silent = frozenset(i for i, update in enumerate(given) if update is None)
+    return Updates(len(given), leaves, lambda parts: build(template, parts), malformed, silent)
 
 
-def _usual(column: list[tuple[str, Array, Any]]) -> Any:
-    """The first array of the commonest library, device and dtype, which no minority can choose; of two, the wider."""
-    looks = [(library(own), str(getattr(own, "device", "")), str(a.dtype)) for _, a, own in column]
-    votes = Counter(looks)
-    width = {look: ("i", "f4", "f8").index(kind(a)) for look, (_, a, _) in zip(looks, column, strict=True)}
-    best = max(votes, key=lambda look: (votes[look], width[look]))
-    return column[looks.index(best)][2]
-
-
-def _from_matrix(X: Any, who: str, like: Any, measure: Measured | None) -> Updates:
+def _model(like: object, who: str) -> Flat:
     try:
-        data = host(X)
-    except BadInput:
-        raise
+        return flatten(like)
+    except Malformed as why:
+        raise BadInput(f"{who} was given a `like` that is no update: {why}.") from None
+
+
+def _counts(measure: Measure | None, name: str) -> bool:
+    return measure is None or bool(measure(name))
+
+
+def _usual(column: Sequence[Entry]) -> Entry:
+    """The first array of the commonest library, device and dtype, which no minority can choose; of two, the wider."""
+    looks = [(library(e.given), str(device(e.numbers)), str(e.numbers.dtype)) for e in column]
+    votes = Counter(looks)
+    width = {look: ("i", "f4", "f8").index(kind(e.numbers) or "i") for look, e in zip(looks, column, strict=True)}
+    best = max(votes, key=lambda look: (votes[look], width[look]))
+    return column[looks.index(best)]
+
+
+def _from_matrix(X: Array, who: str, like: object, measure: Measure | None) -> Updates:
+    try:
+        data = viewed(X)
+        known = kind(data)
+    except BadInput as why:
+        raise BadInput(f"{who} was given what it cannot use: {why}") from None
     except Exception as error:
         raise BadInput(f"{who} was given {article(type(X).__name__)} that cannot be read: {error}.") from error
     shape = tuple(data.shape)
-    if not kind(data):
+    if known is None:
         raise BadInput(f"{who} was given an array of {data.dtype}; send real numbers.")
     if len(shape) < 2:
         raise BadInput(f"{who} was given an array of shape {shape}; pass one row a worker, shape (n, d).")
     if shape[0] == 0:
         raise BadInput(f"{who} was given n = 0 vectors; gather at least one.")
-    flat = [("", np.empty(shape[1:]), None)] if like is None else flatten(like)
-    if isinstance(flat, str) or differs(flat, [("", np.empty(shape[1:]), None)]):
+    if like is not None and mismatch(shape_of(_model(like, who)), (("", shape[1:]),)):
         raise BadInput(f"{who} was given rows of shape {shape[1:]}, but `like` has another structure.")
-    leaf = _leaf("", data.reshape(shape[0], -1) if len(shape) > 2 else data, X, shape[1:], True, measure)
-    return _checked(Updates(shape[0], [leaf], next, {}), who)
+    entry = Entry("", data, X)
+    part = leaf(data, entry, Places(), counts=True, measured=_counts(measure, ""))
+    return Updates(shape[0], [part], next, {})
 
 
 def spread(
-    columns: Mapping[str, Array],
-    sizes: Mapping[str, int],
-    shards: Callable[[np.ndarray], np.ndarray],
-    processes: int,
-    measure: Measured | None = None,
+    columns: Mapping[str, Array], sizes: Mapping[str, int], shards: Shards, processes: int, *, measure: Measure
 ) -> Updates:
     """Updates of which every process has some columns: of each entry (n, m) numbers, m of its own, 0 or more."""
-    columns = dict(sorted(columns.items()))  # the order in which entries of a dict are told
-    counts = all(kind(host(data)) == "i" for data in columns.values())
-    leaves = [_leaf(name, host(data), data, (data.shape[1],), counts, measure) for name, data in columns.items()]
-    for leaf in leaves:
-        leaf.whole = sizes[leaf.name]
-    n = len(next(iter(columns.values())))
-    return Updates(n, leaves, lambda parts: dict(zip(columns, parts, strict=True)), {}, None, shards, processes)
-
-
-def _leaf(name: str, data: Any, like: Any, shape: tuple[int, ...], counts: bool, measure: Measured | None) -> Leaf:
-    how = kind(host(like))
-    integer = how == "i"
-    dtype = None if integer and counts else host(like).dtype if library(like) != "torch" else like.dtype
-    how = "f8" if integer and counts else how
-    data = _stacked(data) if isinstance(data, list) else data
-    return Leaf(name, shape, how, data, like, dtype, how != "i" and (measure is None or bool(measure(name))))
-
-
-def _stacked(rows: list[Any]) -> Any:
-    """One (n, size) array where the rows are those of one array, one after the other; else the list."""
-    whole = rows[0].base if isinstance(rows[0], np.ndarray) else None
-    if not isinstance(whole, np.ndarray) or whole.shape != (len(rows), *rows[0].shape) or not whole.flags.c_contiguous:
-        return rows
-    step, first = whole.strides[0], whole.__array_interface__["data"][0]
-    for i, row in enumerate(rows):
-        here = isinstance(row, np.ndarray) and row.__array_interface__["data"][0] == first + i * step
-        if not here or row.dtype != whole.dtype or row.shape != whole.shape[1:] or not row.flags.c_contiguous:
-            return rows
-    return whole.reshape(len(rows), -1)
-
-
-def _checked(updates: Updates, who: str) -> Updates:
-    if sum(leaf.size for leaf in updates.leaves) == 0:
-        raise BadInput(f"{who} was given empty updates; send at least one number a worker.")
-    if not any(leaf.measured for leaf in updates.leaves):
-        raise BadInput(f"{who} was told to measure none of {listing(leaf.name for leaf in updates.leaves)}.")
-    return updates
+    entries = [Entry(name, viewed(data), data) for name, data in sorted(columns.items())]
+    counts = all(kind(entry.numbers) == "i" for entry in entries)
+    places = Places()
+    leaves = [leaf(entry.numbers, entry, places, counts=counts, measured=measure(entry.name)) for entry in entries]
+    for part in leaves:
+        part.whole = sizes[part.name]
+    names = [entry.name for entry in entries]
+    n = entries[0].numbers.shape[0]
+    return Updates(
+        n, leaves, lambda parts: dict(zip(names, parts, strict=True)), {}, shards=shards, processes=processes
+    )

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from holdfast.driver import decide
 from holdfast.errors import BadInput
 from holdfast.rules import Average
-from holdfast.rules.base import CoordinateRule, DistanceRule
-from holdfast.twophase import TwoPhase, needs
+from holdfast.twophase import TwoPhase
+from holdfast.updates import read
 from holdfast.values import Value
 
 Rows = np.ndarray
@@ -54,20 +55,8 @@ class View:
     def answers(self, X: Rows) -> list[np.ndarray]:
         """What the server would get from these n rows: one aggregate, or both candidates; always alike."""
         rules = (self.rule.inner, self.rule.outer) if isinstance(self.rule, TwoPhase) else (self.rule,)
-        return [_answer(rule, X, self.start) for rule in rules]
-
-
-def _answer(rule: Any, X: Rows, start: Any) -> np.ndarray:
-    """The rule's answer; a plain stage is asked directly, which is ten times faster for a search over small rows."""
-    stage = rule.stages()[0]
-    if len(rule.stages()) == 1 and len(X) >= rule.least() and not rule.random and np.isfinite(X).all():
-        if isinstance(stage, CoordinateRule):
-            return stage.columns(X)
-        plain = isinstance(stage, DistanceRule) and not stage.anchors and not stage.lengths
-        if plain and stage.centres(np.arange(len(X)), None) is None and X.shape[1] < SMALL:
-            off = X.astype(np.float64) - X[0]
-            return X[0] + stage.choose(pairwise(off)).weights @ off
-    return rule(X, **needs(rule, rng=_generator(), start=start))
+        updates = read(X, repr(self.rule))
+        return [decide(rule, updates, rng=_generator(), start=self.start, explain=False).value for rule in rules]
 
 
 @dataclass(frozen=True, repr=False)

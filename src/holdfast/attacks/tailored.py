@@ -10,7 +10,8 @@ import numpy as np
 from holdfast.attacks.base import Attack, Rows, View, copies, gram, lengths, spread
 from holdfast.attacks.hidden import DIRECTIONS, direction
 from holdfast.errors import BadInput
-from holdfast.twophase import Candidates, TwoPhase, needs
+from holdfast.rules.base import CoordinateRule
+from holdfast.twophase import TwoPhase
 from holdfast.values import value
 
 LEVELS = (  # factors of the honest spread, then of the best so far, and how many of these go on
@@ -131,13 +132,13 @@ class Small:
         rules = (seen.rule.inner, seen.rule.outer) if isinstance(seen.rule, TwoPhase) else (seen.rule,)
         stages = [stage for rule in rules for stage in rule.stages()]
         h, b, d = len(seen.honest), len(seen.own), len(p)
-        if not any(hasattr(stage, "columns") for stage in stages) and d > h + b + 3:
+        if not any(isinstance(stage, CoordinateRule) for stage in stages) and d > h + b + 3:
             start = np.zeros((0, d)) if seen.start is None else np.asarray(seen.start, dtype=p.dtype).reshape(1, d)
             shift = 0 if any(stage.anchors for stage in stages) else mean  # no anchor: they commute with shifts too
             C = _coordinates(np.vstack([seen.honest - shift, seen.own - shift, p[None], start]))
             small = replace(seen, honest=C[:h], own=C[h : h + b], start=C[h + b + 1] if len(start) else None)
             return Small(small, C[:h].mean(axis=0), C[h + b])
-        if all(hasattr(stage, "columns") for stage in stages) and d > COLUMNS:
+        if all(isinstance(stage, CoordinateRule) for stage in stages) and d > COLUMNS:
             order = np.argsort(-np.maximum(np.abs(p), seen.honest.std(axis=0)), kind="stable")
             rest = np.random.default_rng(0).choice(order[COLUMNS // 2 :], COLUMNS // 2, replace=False)
             some = np.concatenate([order[: COLUMNS // 2], rest])
@@ -167,7 +168,8 @@ def _elected(seen: View, rows: Rows) -> tuple[bool, float]:
     rule: TwoPhase = seen.rule
     X = np.concatenate([seen.honest, rows])
     rng = np.random.default_rng(0)
-    both = [one.decide(X, **needs(one, rng=rng, start=seen.start)) for one in (rule.inner, rule.outer)]
+    candidates = rule.propose(X, rng=rng, start=seen.start)
+    both = (candidates.inner, candidates.outer)
     mean = seen.honest.mean(axis=0)
     if seen.losses is None:
         felt = np.array([[np.linalg.norm(one.value - mean)] * len(seen.honest) for one in both]).T
@@ -175,7 +177,7 @@ def _elected(seen: View, rows: Rows) -> tuple[bool, float]:
         felt = np.stack([seen.losses(one.value) for one in both], axis=1)
     lie = felt.mean(axis=0)[::-1]  # the liars' losses: the other way round
     reports = [*enumerate(felt), *((len(felt) + i, lie) for i in range(len(rows)))]
-    winner = rule.elect(Candidates(*both), reports)
+    winner = rule.elect(candidates, reports)
     harms = felt.mean(axis=0)
     chosen = harms[0 if winner.name == "inner" else 1]
     return bool(chosen >= harms.max()), float(chosen)

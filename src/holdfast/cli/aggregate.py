@@ -15,12 +15,12 @@ from rich.text import Text
 
 from holdfast.cli.example import example
 from holdfast.cli.files import check_target, load, load_all, load_each, names_of, save
+from holdfast.decision import Decision
 from holdfast.errors import BadInput
-from holdfast.libraries import numbers
+from holdfast.places import fetch
 from holdfast.rules import StreamCenterwO
-from holdfast.rules.decision import Decision
 from holdfast.spec import parse
-from holdfast.structure import differs, flatten, majority
+from holdfast.structure import Malformed, flatten, majority, mismatch, shape_of
 
 MANY = 60  # workers beyond which only those that were not kept are listed
 
@@ -71,11 +71,15 @@ def aggregate(
 
 def distance(a: Any, b: Any) -> float:
     """Euclidean distance between two updates of the same structure."""
-    one, two = flatten(a), flatten(b)
-    if isinstance(one, str) or isinstance(two, str) or differs(two, one):
-        raise BadInput("--reference differs in structure from the aggregate; give an update of the same one.")
-    pairs = zip(one, two, strict=True)
-    squares = (np.sum((numbers(x, np.float64) - numbers(y, np.float64)) ** 2) for (_, x, _), (_, y, _) in pairs)
+    refused = BadInput("--reference differs in structure from the aggregate; give an update of the same one.")
+    try:
+        one, two = flatten(a), flatten(b)
+    except Malformed:
+        raise refused from None
+    if mismatch(shape_of(two), shape_of(one)):
+        raise refused
+    pairs = ((fetch(x.numbers).astype(float), fetch(y.numbers).astype(float)) for x, y in zip(one, two, strict=True))
+    squares = (np.sum((x - y) ** 2) for x, y in pairs)
     return float(np.sqrt(sum(squares)))
 
 

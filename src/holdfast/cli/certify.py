@@ -16,12 +16,12 @@ from rich.table import Table
 
 from holdfast.cli.example import example
 from holdfast.cli.files import load_all
+from holdfast.decision import Decision
 from holdfast.errors import BadInput, listing
 from holdfast.guarantees import certify as searching
 from holdfast.guarantees.bounds import bounds, number, tolerance
 from holdfast.guarantees.certificate import certificate as certified
 from holdfast.guarantees.criteria import CRITERIA, SPREADS
-from holdfast.rules.decision import Decision
 from holdfast.spec import parse
 from holdfast.structure import majority
 

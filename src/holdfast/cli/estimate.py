@@ -13,12 +13,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.arrays import viewed
 from holdfast.cli.example import example
 from holdfast.cli.files import check_room, load, names_of, save
 from holdfast.errors import BadInput
 from holdfast.guarantees.estimate import Estimate
 from holdfast.guarantees.estimate import estimate as measured
-from holdfast.libraries import host, numbers
+from holdfast.places import fetch
 
 
 @example("holdfast estimate one.npy two.npy three.npy --sample")
@@ -57,10 +58,9 @@ def write(paths: list[Path]) -> None:
 def rows(held: Any, name: str) -> Any:
     """One array with a row a gradient; parts are put side by side."""
     parts = list(held.values()) if isinstance(held, dict) else [held]
-    arrays = [host(part) for part in parts if np.ndim(part) > 0]
+    arrays = [fetch(viewed(part)) for part in parts if np.ndim(part) > 0]
     if not arrays or len({len(part) for part in arrays}) > 1:
         raise BadInput(f"{name} has no entries with a row a gradient, as many rows in each; stack the gradients.")
-    arrays = [part if isinstance(part, np.ndarray) else numbers(part, np.float32) for part in arrays]
     flat = [part.reshape(len(part), -1) if len(part) else part for part in arrays]
     return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
 

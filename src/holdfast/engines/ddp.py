@@ -11,6 +11,7 @@ from torch import Tensor
 from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 
+from holdfast.decision import Decision
 from holdfast.engines.sharded.ledger import Ledger
 from holdfast.engines.sharded.momentum import Momentum
 from holdfast.engines.sharded.reduce import check, decided
@@ -18,7 +19,6 @@ from holdfast.engines.sharded.watch import at
 from holdfast.engines.sharded.wire import Exchange, Layout, Wire
 from holdfast.errors import BadInput
 from holdfast.rules.base import Stage
-from holdfast.rules.decision import Decision
 from holdfast.twophase import TwoPhase
 
 log = logging.getLogger("holdfast")

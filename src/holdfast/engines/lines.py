@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.rules.decision import Decision
+from holdfast.decision import Decision
 
 FAR, MOST = 5.0, 1e300  # times the middle distance: from where somebody is called far, and the most that is told
 

@@ -42,7 +42,7 @@ from holdfast.rules import (
     OuterMean,
     StreamCenterwO,
 )
-from holdfast.rules.base import Chain, Stage
+from holdfast.rules.base import Stage
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,7 @@ def own(rule: Any) -> int | None:
         raise BadInput(f"{rule!r} is text; make a rule of it first, by parse({rule!r}).")
     if not isinstance(rule, Stage) or not rule.answers:
         raise BadInput(f"{rule!r} was given; promises are about a rule that answers with one vector, as MeanwO(f=3).")
-    parts = rule.parts if isinstance(rule, Chain) else (rule,)
-    return min((f for stage in parts if (f := getattr(stage, "f", None)) is not None), default=None)
+    return rule.tolerance()
 
 
 def least(n: int, f: int) -> dict[str, float]:

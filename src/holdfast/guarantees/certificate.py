@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.decision import Decision
 from holdfast.errors import BadInput
 from holdfast.geometry import TRUST, distances
 from holdfast.guarantees.bounds import bounds, tolerance
 from holdfast.guarantees.rates import number
 from holdfast.guarantees.relative import FIRST, doubt, lengths, relative
+from holdfast.leaves import Leaf
 from holdfast.points import Points
 from holdfast.rules import SMEA, CenterExact, GeometricMedian, MeanExact, MeanwO, Medoid, StreamCenterwO
 from holdfast.rules.base import Chain
 from holdfast.rules.clustering import radii, scores
-from holdfast.rules.decision import Decision
-from holdfast.rules.driver import placed
-from holdfast.updates import Leaf, Measured, read
+from holdfast.updates import Measure, read
 
 Array = np.ndarray
 COARSE = {"bfloat16": 2.0**-7, "float16": 2.0**-10}  # what is computed in float32 and told in less
@@ -83,7 +83,7 @@ class Certificate:
 
 
 def certificate(
-    decision: Decision, X: Any = None, *, f: int | None = None, measure: Measured | None = None
+    decision: Decision, X: Any = None, *, f: int | None = None, measure: Measure | None = None
 ) -> Certificate:
     """What is certain about the decision of a round; `f` for rules that have none.
 
@@ -136,24 +136,30 @@ def certificate(
 
 
 def _measured(
-    decision: Decision, X: Any, measure: Measured | None, core: int
+    decision: Decision, X: Any, measure: Measure | None, core: int
 ) -> tuple[Array, float, float, tuple[float, float]]:
     """Distances of the rows that were looked at, and of the answer as one more; their scale, error; see _rounded."""
-    given = read(X, repr(decision.rule), decision.value, measure)
+    given = read(X, repr(decision.rule), like=decision.value, measure=measure)
     if given.n != decision.n:
         raise BadInput(f"X has {given.n} updates, the decision is about {decision.n}; pass the same updates.")
-    at = placed(decision.value, given, f"{decision.rule!r} gave an answer")
+    at = given.place(decision.value, f"{decision.rule!r} gave an answer")
     D, scale, error = distances(Points.rows(given, decision.rows, at).anchored(("start",)), wide=True, core=core)
     leaves = [leaf for leaf in given.floats if leaf.measured]
     with np.errstate(over="ignore"):
-        size = float(np.linalg.norm([np.linalg.norm(leaf.extras[-1].astype(float)) for leaf in leaves]))
+        size = float(np.linalg.norm([_length(leaf) for leaf in leaves]))
     return D, scale, error, (max(map(_unit, leaves), default=0.0), scale * size)
 
 
 def _unit(leaf: Leaf) -> float:
     """The part by which a number may change when the answer takes its dtype."""
-    name = str(leaf.computed if leaf.dtype is None else leaf.dtype).rpartition(".")[2]
-    return max(COARSE.get(name, 0.0), float(np.finfo(leaf.computed).eps))
+    name = str(leaf.dtype).rpartition(".")[2]
+    return max(COARSE.get(name, 0.0), 2.0**-52 if leaf.computed == "f8" else 2.0**-23)
+
+
+def _length(leaf: Leaf) -> float:
+    """The length of the answer, which is the leaf's last row of ours."""
+    place = leaf.place
+    return float(np.sqrt(place.fetch(place.squares(place.cast(leaf.extras[-1], "f8")[None, :]))[0]))
 
 
 def _rounded(kappa: float, D: Array, n: int, f: int, error: float, unit: float, size: float) -> float:

@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.driver import decide
 from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import tolerance
 from holdfast.guarantees.criteria import MOST, SPREADS, ratios, subsets, whole, worst
 from holdfast.guarantees.instances import drawn, structured
 from holdfast.spec import parse
+from holdfast.updates import read
 
 Array = np.ndarray
 CLIMBS = 24  # climbs into which a budget is cut
@@ -102,19 +104,8 @@ def objective(asked: Search) -> Callable[[Array], float]:
 
 
 def answering(rule: Any) -> Callable[[Array], Array]:
-    """The rule on small float64 rounds; where it is one stage, without the driver, which reads whatever is sent."""
-    if len(rule.stages()) == 1 and hasattr(rule, "columns"):
-        return lambda X: np.asarray(rule.columns(X))
-    if len(rule.stages()) == 1 and hasattr(rule, "choose") and not rule.anchors:
-
-        def decide(X: Array) -> Array:
-            centres = rule.centres(np.arange(len(X)), None)
-            C = X if centres is None else X[centres]
-            D = np.square(C[:, None] - X).sum(axis=2)
-            return np.asarray(rule.choose(D).weights @ X)
-
-        return decide
-    return lambda X: np.asarray(rule(X))
+    """The rule on small float64 rounds."""
+    return lambda X: np.asarray(decide(rule, read(X, repr(rule)), explain=False).value)
 
 
 def _start(asked: Search, best: Found) -> tuple[Array, float]:

@@ -20,6 +20,7 @@ from holdfast.rules import (
     NearestTo,
     StreamCenterwO,
 )
+from holdfast.rules.base import CoordinateRule
 from holdfast.twophase import Cent2P, Mean2P, Numeric
 
 SEARCHED, COVERED = 100, 20  # workers up to which MeanExact ends its search; liars up to which MDA does
@@ -107,7 +108,7 @@ def _advice(rule: Any, n: int, f: int, d: int | None, why: str) -> Advice:
 
 def _work(rule: Any, n: int) -> float:
     """Multiplications for each coordinate and worker: n/2 where all pairs are measured, the logarithm of a sort."""
-    if hasattr(rule, "columns") or isinstance(rule, NearestTo):
+    if isinstance(rule, CoordinateRule | NearestTo):
         return log(max(2, n), 2)
     if isinstance(rule, Average | StreamCenterwO):
         return 1.0

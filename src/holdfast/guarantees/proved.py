@@ -98,7 +98,8 @@ def ours(rule: Any, n: int, f: int, r: int) -> Bounds:
         case SMEA():
             return {"kappa": Bound(4 * f / q, "SMEA"), "xi": Bound(4 * f / q, "SMEA")}
         case Chain(parts=(NNM(f=k), last)) if k == f:
-            inner = ours(last, n, getattr(last, "f", f), r).get("kappa")  # one that expects more liars has a larger one
+            mine = last.tolerance()
+            inner = ours(last, n, f if mine is None else mine, r).get("kappa")  # more liars expected: a larger one
             if inner is None:
                 return {}
             return {"kappa": Bound((1 + sqrt(2)) ** 2 * f / q * (inner.value + 1), "NNM", inner.fails)}

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.decision import Decision
+from holdfast.driver import decide
 from holdfast.errors import BadInput
 from holdfast.geometry import distances
+from holdfast.places import fetch
 from holdfast.points import Points
 from holdfast.rules import MeanExact, MeanwO
 from holdfast.rules.clustering import sums_of_squares
-from holdfast.rules.decision import Decision
 from holdfast.updates import read
 
 
@@ -38,17 +40,16 @@ def compare(X: Any, rules: list[Any], f: int, like: Any = None, rng: np.random.G
     """Run the rules, the optimum for the given f, and MeanwO for every f that n allows."""
     if not rules:
         raise BadInput("nothing was given to compare; name at least one rule.")
-    decisions = [rule.decide(X, like=like, rng=rng if rule.random else None) for rule in rules]
-    best = MeanExact(f).decide(X, like=like)
-    given = read(X, "compare", like)
-    points = Points.rows(given, best.rows)
-    D, scale, _ = distances(points)
+    updates = read(X, "compare", like=like)
+    decisions = [decide(rule, updates, rng=rng) for rule in rules]
+    best = decide(MeanExact(f), updates)
+    D, scale, _ = distances(Points.rows(updates, best.rows))
     optimum = float(sums_of_squares(D, np.isin(best.rows, best.kept)[None])[0])
     ratios = [_ratio(D, decision, best, optimum) for decision in decisions]
     values = [_flat(decision.value) for decision in decisions]
     apart = np.array([[_distance(a, b) for b in values] for a in values])
     n = len(best.rows)
-    answers = [_flat(MeanwO(k).decide(X, like=like).value) for k in range((n + 1) // 2)]
+    answers = [_flat(decide(MeanwO(k), updates).value) for k in range((n + 1) // 2)]
     unit = float(np.sqrt(np.median(D[D > 0]) / 2)) / scale if (D > 0).any() else 1.0
     moves = np.array([_distance(answer, answers[0]) for answer in answers]) / unit
     proven = best.bound is not None and best.cost is not None and best.bound >= best.cost * (1 - 1e-9)
@@ -73,9 +74,7 @@ def _distance(a: np.ndarray, b: np.ndarray) -> float:
 
 def _flat(value: Any) -> np.ndarray:
     parts = read([value], "compare").leaves
-    return np.concatenate(
-        [leaf.block(np.array([0]), 0, leaf.size, np.float64)[0] for leaf in parts if leaf.kind != "i"]
-    )
+    return np.concatenate([fetch(leaf.row(0, 0, leaf.size)).astype(float) for leaf in parts if leaf.kind != "i"])
 
 
 def draw(comparison: Comparison, out: Any) -> None:

@@ -18,9 +18,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from holdfast.attacks import Attack, Spread, View, Zero
+from holdfast.decision import Decision
+from holdfast.driver import decide, mix_points
+from holdfast.points import Points
 from holdfast.rules import CWTM
 from holdfast.rules.base import Mixing
-from holdfast.twophase import TwoPhase, needs
+from holdfast.twophase import TwoPhase
+from holdfast.updates import read
 
 F = 3
 HONEST = np.array(
@@ -46,12 +50,12 @@ def distance(value: Any) -> float:
     """How far the answer to the round is from the honest mean, in honest standard deviations."""
     mean = HONEST.mean(axis=0)
     spread = np.sqrt(np.square(HONEST - mean).sum(axis=1).mean())
-    answer = value(POINTS, **_call(value))
+    answer = _decided(value).value
     return float(np.linalg.norm(answer - mean) / spread)
 
 
-def _call(value: Any) -> dict[str, Any]:
-    return needs(value, rng=np.random.default_rng(0), start=START)
+def _decided(value: Any) -> Decision:
+    return decide(value, read(POINTS, repr(value)), rng=np.random.default_rng(0), start=START)
 
 
 def rule(value: Any) -> bytes:
@@ -66,7 +70,7 @@ def rule(value: Any) -> bytes:
     elif isinstance(value, Mixing):
         _mixed(axes, value)
     else:
-        seen = value.decide(POINTS, **_call(value))
+        seen = _decided(value)
         _ball(axes, seen.ball, BLUE)
         part = np.where(seen.weights > 0, 0.2 + 0.8 * seen.weights / seen.weights.max(), 0.0)  # a small one shows too
         _workers(axes, HONEST, LIARS, part)
@@ -108,16 +112,16 @@ def _mixed(axes: Axes, stage: Mixing) -> None:
     if len(moved) == len(POINTS):
         for start, end in zip(POINTS, moved, strict=True):
             axes.plot(*np.transpose([start, end]), color=PURPLE, linewidth=0.5, alpha=0.6, zorder=1)
-    _answer(axes, chain(POINTS, **_call(chain)), BLUE, "D", repr(chain))
+    _answer(axes, _decided(chain).value, BLUE, "D", repr(chain))
 
 
 def _points(stage: Mixing) -> np.ndarray:
     """The points that come out of a stage."""
-    rng = np.random.default_rng(0)
-    rows = np.vstack([POINTS, np.zeros((len(stage.anchors), 2))])  # the anchor of clips is the origin
-    D = np.square(rows[:, None] - rows).sum(axis=2)
-    centres = stage.centres(np.arange(len(POINTS)), rng)
-    return stage.mix(D if centres is None else D[centres], rng) @ rows
+    points, rng = Points.rows(read(POINTS, repr(stage)), np.arange(len(POINTS))), np.random.default_rng(0)
+    for one in stage.stages():
+        if isinstance(one, Mixing):
+            points, _, _ = mix_points(one, points, rng)
+    return np.asarray(points.matrix() @ POINTS)
 
 
 def _workers(axes: Axes, honest: np.ndarray, liars: np.ndarray, part: np.ndarray) -> None:

@@ -31,3 +31,6 @@ class Average(DistanceRule):
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         n = D.shape[1]
         return np.full(n, 1 / n)
+
+    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights:
+        return mass / mass.sum()

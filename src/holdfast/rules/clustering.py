@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast.errors import BadInput
-from holdfast.rules.base import DistanceRule, Distances, Rng, Weights, value
-from holdfast.rules.decision import Choice
+from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, Weights, value
 from holdfast.values import check
 
 ROOM = 1e-4  # part of a radius by which the program of Yi et al. widens a ball

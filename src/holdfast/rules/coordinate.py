@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from functools import cache
+from types import ModuleType
 
 import numpy as np
 
+from holdfast.arrays import Array, device, namespace
 from holdfast.rules.base import CoordinateRule, value
 
 FEW = 16  # rows that are ordered by comparing whole rows with each other
 
 
-def ranked(block: np.ndarray) -> np.ndarray:
+def ranked(block: Array) -> Array:
     """(n, b) -> (b, n): every column's values in order, finite ones. Many are sorted along memory, which is fast."""
+    if not isinstance(block, np.ndarray):
+        xp = namespace(block)
+        return xp.permute_dims(xp.sort(block, axis=0), (1, 0))
     if len(block) > FEW:
         values = block.T.copy()
         values.sort(axis=1)
@@ -23,6 +28,14 @@ def ranked(block: np.ndarray) -> np.ndarray:
         np.maximum(rows[i], rows[j], out=rows[j])
         rows[i], low = low, rows[i]
     return np.stack(rows).T
+
+
+def mean_of(values: Array) -> Array:
+    """(b, k) -> (b,): the mean of each row; weighted first, since a sum of large values overflows."""
+    k = values.shape[1]
+    if not isinstance(values, np.ndarray):
+        return namespace(values).sum(values / k, axis=1)
+    return np.asarray(np.einsum("ij,j->i", values, np.full(k, 1 / k, values.dtype)))
 
 
 @cache
@@ -44,10 +57,24 @@ def network(n: int) -> list[tuple[int, int]]:
     return pairs
 
 
-def used_between(block: np.ndarray, low: int, high: int) -> np.ndarray:
-    """The share of columns in which each row stands at a rank from low to high (excluded)."""
+def places_of(block: Array) -> Array:
+    """(n, b) -> (b, n): at which place each row stands in the order of its column; ties go to the lowest index."""
+    xp = namespace(block)
+    return xp.argsort(xp.argsort(xp.permute_dims(block, (1, 0)), axis=1, stable=True), axis=1)
+
+
+def used_between(block: Array, low: int, high: int) -> Array:
+    """The share of columns in which each row stands at a place from low to high (excluded)."""
+    if not isinstance(block, np.ndarray):
+        xp, at = namespace(block), places_of(block)
+        return share_of(xp, (at >= low) & (at < high))
     order = np.argsort(block.T, axis=1, kind="stable")[:, low:high]
     return np.bincount(order.ravel(), minlength=len(block)) / block.shape[1]
+
+
+def share_of(xp: ModuleType, used: Array) -> Array:
+    """(b, n) flags -> (n,): the share of columns in which each row was used."""
+    return xp.sum(xp.astype(used, xp.float32), axis=0) / used.shape[0]
 
 
 @value
@@ -65,6 +92,8 @@ class CWM(CoordinateRule):
     """
 
     lower: bool = False
+    majority = True
+    portable = True
     formula = "median of each coordinate"
     promise = "κ = (n-1)/(n+1-2f), n odd"
     time = "n log n · d"
@@ -75,13 +104,13 @@ class CWM(CoordinateRule):
     def _middle(self, n: int) -> tuple[int, int]:
         return (n - 1) // 2, (n - 1) // 2 if self.lower else n // 2
 
-    def columns(self, block: np.ndarray) -> np.ndarray:
-        low, high = self._middle(len(block))
+    def columns(self, block: Array) -> Array:
+        low, high = self._middle(block.shape[0])
         values = ranked(block)
         return values[:, low] if low == high else values[:, low] / 2 + values[:, high] / 2
 
-    def used(self, block: np.ndarray) -> np.ndarray:
-        low, high = self._middle(len(block))
+    def used(self, block: Array) -> Array:
+        low, high = self._middle(block.shape[0])
         return used_between(block, low, high + 1)
 
 
@@ -99,6 +128,7 @@ class CWTM(CoordinateRule):
     """
 
     f: int
+    portable = True
     formula = "mean of each coordinate's n-2f middle values"
     promise = "κ = f/(n-2f), optimal"
     time = "n log n · d"
@@ -106,13 +136,11 @@ class CWTM(CoordinateRule):
     fails = "against liars inside the spread of every coordinate: none is trimmed, and small pulls add up"
     source = "Yin et al. 2018"
 
-    def columns(self, block: np.ndarray) -> np.ndarray:
-        values = ranked(block)[:, self.f : len(block) - self.f]
-        weight = np.full(values.shape[1], 1 / values.shape[1], values.dtype)
-        return np.einsum("ij,j->i", values, weight)  # weighted first: a sum of large values overflows
+    def columns(self, block: Array) -> Array:
+        return mean_of(ranked(block)[:, self.f : block.shape[0] - self.f])
 
-    def used(self, block: np.ndarray) -> np.ndarray:
-        return used_between(block, self.f, len(block) - self.f)
+    def used(self, block: Array) -> Array:
+        return used_between(block, self.f, block.shape[0] - self.f)
 
 
 @value
@@ -129,6 +157,7 @@ class MeaMed(CoordinateRule):
     """
 
     f: int
+    portable = True
     formula = "mean of each coordinate's n-f values nearest to its median"
     promise = "κ ≤ (1+√(1+κ of the median))² f/(n-2f)"
     time = "n log n · d"
@@ -136,22 +165,33 @@ class MeaMed(CoordinateRule):
     fails = "against liars near the median of every coordinate: they stay in, and small pulls add up"
     source = "Xie et al. 2018"
 
-    def _first(self, values: np.ndarray) -> np.ndarray:
+    def _first(self, values: Array) -> Array:
         """Where the n - f nearest to the median begin, in each row of ordered values."""
         n = values.shape[1]
         low, high = (n - 1) // 2, n // 2
         middle = (values[:, low] / 2 + values[:, high] / 2)[:, None]
-        below, above = middle - values[:, : self.f], values[:, n - self.f :] - middle
-        return (below > above).sum(axis=1)  # each step up exchanges the lowest for the next above, while it is nearer
+        farther = middle - values[:, : self.f] > values[:, n - self.f :] - middle
+        xp = namespace(values)
+        return xp.sum(xp.astype(farther, xp.int32), axis=1)  # each step up exchanges the lowest for the next above
 
-    def columns(self, block: np.ndarray) -> np.ndarray:
+    def columns(self, block: Array) -> Array:
         values = ranked(block)
-        k = len(block) - self.f
-        near = np.take_along_axis(values, self._first(values)[:, None] + np.arange(k), axis=1)
-        return np.einsum("ij,j->i", near, np.full(k, 1 / k, values.dtype))
+        first, k = self._first(values), values.shape[1] - self.f
+        if isinstance(values, np.ndarray):
+            return mean_of(np.take_along_axis(values, first[:, None] + np.arange(k), axis=1))
+        return namespace(values).sum(self._near(values, first) * values / k, axis=1)
 
-    def used(self, block: np.ndarray) -> np.ndarray:
-        order = np.argsort(block.T, axis=1, kind="stable")
-        first = self._first(np.take_along_axis(block.T, order, axis=1))
-        near = np.take_along_axis(order, first[:, None] + np.arange(len(block) - self.f), axis=1)
-        return np.bincount(near.ravel(), minlength=len(block)) / block.shape[1]
+    def _near(self, values: Array, first: Array) -> Array:
+        """(b, n): one for the n - f places from the first on, zero for the others."""
+        xp, n = namespace(values), values.shape[1]
+        at = xp.arange(n, dtype=first.dtype, device=device(values))[None, :]
+        return xp.astype((at >= first[:, None]) & (at < first[:, None] + (n - self.f)), values.dtype)
+
+    def used(self, block: Array) -> Array:
+        if isinstance(block, np.ndarray):
+            order = np.argsort(block.T, axis=1, kind="stable")
+            first = self._first(np.take_along_axis(block.T, order, axis=1))
+            near = np.take_along_axis(order, first[:, None] + np.arange(len(block) - self.f), axis=1)
+            return np.bincount(near.ravel(), minlength=len(block)) / block.shape[1]
+        xp, at, first = namespace(block), places_of(block), self._first(ranked(block))[:, None]
+        return share_of(xp, (at >= first) & (at < first + (block.shape[0] - self.f)))

@@ -13,9 +13,8 @@ import math
 
 import numpy as np
 
-from holdfast.rules.base import DistanceRule, Distances, Rng, value
+from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, value
 from holdfast.rules.clustering import even, finite, neighbourhoods, radii
-from holdfast.rules.decision import Choice
 
 BATCH, TIGHT, STEPS = 64, 1e-9, 400  # nodes at once; relative gap of a ball; most steps towards one
 

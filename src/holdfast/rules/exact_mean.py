@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.rules.base import DistanceRule, Distances, Rng, value
+from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, value
 from holdfast.rules.clustering import concentrated, even, finite, neighbourhoods, sums_of_squares
-from holdfast.rules.decision import Choice
 
 BATCH = 128  # nodes opened at once
 SURE = 1e-11  # of the total: sums of squares closer than this count as equal

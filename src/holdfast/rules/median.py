@@ -35,6 +35,7 @@ class GeometricMedian(DistanceRule):
     iterations: int | None = None
     floor: float = 0.0
     lengths = ("floor",)
+    majority = True
     precise = True
     formula = "argmin_y Σ ‖x_i - y‖"
     promise = "κ ≤ n/(n-2f)"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from holdfast.errors import BadInput
-from holdfast.rules.base import DistanceRule, Distances, Rng, Stage, Weights, value
+from holdfast.rules.base import CoordinateRule, DistanceRule, Distances, Rng, Stage, Weights, value
 from holdfast.rules.clipping import pulled
 from holdfast.rules.clustering import even, nearest
 
@@ -30,6 +28,7 @@ class Medoid(DistanceRule):
     promise = "κ ≤ (1+2√2(n-f)/(n-2f))²"
     time = "n² d"
     precise = True
+    majority = True
     why = "its sum of distances is not the least"
     fails = "nobody need lie: the answer is one vector, with all of its noise"
     source = "Kaufman and Rousseeuw 1987"
@@ -122,7 +121,7 @@ class NearestTo(DistanceRule):
     array([1.])
     """
 
-    rule: Any
+    rule: CoordinateRule
     anchors = ("answer",)
     formula = "mean of the n-f nearest to a coordinate rule's answer"
     promise = "κ ≤ (1+√((n-f)/(n-2f)))² f/(n-2f) with CWTM"
@@ -132,12 +131,12 @@ class NearestTo(DistanceRule):
     source = "ours, for the linear time that Yi et al. 2024 point to (Narayanan 2018)"
 
     def __post_init__(self) -> None:
-        if not hasattr(self.rule, "columns") or not hasattr(self.rule, "f"):
+        if not isinstance(self.rule, CoordinateRule) or self.rule.tolerance() is None:
             raise BadInput(f"NearestTo was given {self.rule!r}; it takes a coordinate rule with an f, as CWTM(f=3).")
 
     @property
     def f(self) -> int:
-        return int(self.rule.f)
+        return int(self.rule.tolerance() or 0)
 
     def least(self) -> int:
         return max(self.rule.least(), 2 * self.f + 1)

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import heapq
+import logging
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import replace
+from typing import Any, Unpack
 
 import numpy as np
 
+from holdfast.arrays import Array, library, namespace
+from holdfast.decision import Decision
 from holdfast.errors import BadInput
 from holdfast.geometry import distances
-from holdfast.libraries import library
 from holdfast.points import Points
-from holdfast.rules.base import Rng, Stage, value
+from holdfast.rules.base import OnePass, Rng, value
 from holdfast.rules.clustering import radii
-from holdfast.rules.decision import Decision
-from holdfast.rules.driver import settled, told
-from holdfast.structure import build, flatten, majority
-from holdfast.updates import Measured, Updates, read
+from holdfast.settle import note_of, settled
+from holdfast.structure import Malformed, build, flatten, majority, misfits, understood
+from holdfast.updates import OnExcess, Reading, Updates, read
 
-Vector = list[np.ndarray]  # one flat array a leaf
+log = logging.getLogger("holdfast")
+Vector = list[Array]  # one flat array for each leaf
 
 
 @value
-class StreamCenterwO(Stage):
+class StreamCenterwO(OnePass):
     r"""Mean of the n - f vectors nearest to a centre that the first 2f + 1 elect; one pass, about 3f vectors of memory.
 
     The first 2f + 1 vectors are held; of them, the one whose (f+1)-th nearest (itself included) is closest is the
@@ -43,7 +46,6 @@ class StreamCenterwO(Stage):
     """
 
     f: int
-    chains = False
     formula = "mean of the n-f nearest to a centre elected by the first 2f+1; one pass"
     promise = "λ ≤ (4f-2)/(n-f)"
     time = "(f² + n) d"
@@ -51,61 +53,64 @@ class StreamCenterwO(Stage):
     fails = "if many of the first 2f + 1 lie: they elect the centre, and its λ is larger than CenterwO's"
     source = "McCutchen and Khuller 2008, for one cluster"
 
-    def open(self, like: Any = None) -> Stream:
+    def open(self, like: object = None, *, on_excess: OnExcess = "refuse") -> Stream:
         """An accumulator with `add` and `result`."""
-        return Stream(self, like)
+        return Stream(self, like, on_excess)
 
-    def __call__(
-        self,
-        X: Iterable[Any],
-        *,
-        rng: Rng | None = None,
-        start: Any = None,
-        like: Any = None,
-        measure: Measured | None = None,
-    ) -> Any:
-        return self.decide(X, rng=rng, start=start, like=like, measure=measure).value
+    def __call__(self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]) -> Any:
+        return self.decide(X, rng=rng, start=start, **reading).value
 
     def decide(
-        self,
-        X: Iterable[Any],
-        *,
-        rng: Rng | None = None,
-        start: Any = None,
-        like: Any = None,
-        measure: Measured | None = None,
+        self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]
     ) -> Decision:
-        if start is not None or measure is not None:
+        if start is not None or reading.get("measure") is not None:
             raise BadInput(f"{self!r} takes neither start= nor measure=; leave them out.")
-        if isinstance(X, (str, bytes, dict)) or not hasattr(X, "__iter__") or np.ndim(getattr(X, "shape", (0, 0))) == 0:
+        scalar = library(X) is not None and np.ndim(X) == 0  # type: ignore[arg-type]
+        if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable | Updates) or scalar:
             raise BadInput(
                 f"{self!r} was given a {type(X).__name__}; pass an (n, d) array or updates one after the other."
             )
-        stream = self.open(like)
+        if isinstance(X, Updates):
+            return self.one_pass(X)
+        stream = self.open(reading.get("like"), on_excess=reading.get("on_excess", "refuse"))
         for update in X:
             stream.add(update)
         return stream.result()
 
+    def one_pass(self, updates: Updates) -> Decision:
+        updates.look()
+        stream = self.open(on_excess=updates.on_excess)
+        stream.form, stream.n, stream.dropped = updates, updates.n, updates.dropped()
+        for at in map(int, updates.sound()):
+            stream.take(at, [leaf.row(at, 0, leaf.size) for leaf in updates.leaves])
+        return stream.result()
 
-def _copied(update: Any) -> Any:
+
+def _copied(update: object) -> object:
     """The same update in memory of its own, since its sender may use the buffer again; nonsense as it is."""
-    flat = flatten(update)
-    if isinstance(flat, str):
-        return None if update is None else flat
-    copies = {"torch": lambda x: x.detach().clone(), "jax": lambda x: x}
-    own = (copies.get(library(x), np.array)(x) for _, _, x in flat)
-    return build(update, own)
+    try:
+        flat = flatten(update)
+    except Malformed as why:
+        return None if update is None else why
+    return build(update, (_copy(entry.given) for entry in flat))
+
+
+def _copy(x: Array) -> Array:
+    if library(x) == "numpy":
+        return np.array(x)
+    xp = namespace(x)
+    return xp.asarray(x.detach() if library(x) == "torch" else x, copy=True)  # type: ignore[attr-defined]
 
 
 class Stream:
     """The updates that have come so far: the first ones, then the farthest ones and the sum of the others."""
 
-    def __init__(self, rule: StreamCenterwO, like: Any) -> None:
-        self.rule, self.like = rule, like
+    def __init__(self, rule: StreamCenterwO, like: object, on_excess: OnExcess) -> None:
+        self.rule, self.like, self.on_excess = rule, like, on_excess
         self.form: Updates | None = None  # what updates look like
         self.n = 0
         self.dropped: dict[int, str] = {}
-        self.early: list[Any] = []  # until their majority tells what updates look like
+        self.early: list[object] = []  # until their majority tells what updates look like
         self.held: list[tuple[int, Vector]] = []
         self.centre: Vector | None = None
         self.far: list[tuple[float, int, Vector]] = []  # a heap, the nearest first
@@ -113,7 +118,7 @@ class Stream:
         self.passed = 0
         self.radius = 0.0
 
-    def add(self, update: Any) -> None:
+    def add(self, update: object) -> None:
         """Take one more; whatever cannot be read or is not finite is dropped by name."""
         if self.form is None and self.like is None:
             self.early.append(_copied(update))
@@ -122,8 +127,11 @@ class Stream:
             return
         at, self.n = self.n, self.n + 1
         vector = self._vector(at, update)
-        if vector is None:
-            return
+        if vector is not None:
+            self.take(at, vector)
+
+    def take(self, at: int, vector: Vector) -> None:
+        """Hold the first 2f + 1, which elect the centre; later ones pass by."""
         if self.centre is not None:
             self._pass(at, vector)
             return
@@ -135,26 +143,28 @@ class Stream:
         """The mean of all but the f farthest, with who they are."""
         if self.early:
             self._begin()
-        sound = self.n - len(self.dropped)
-        rule = self.rule if self.centre is not None else settled(self.rule, sound, self.dropped)
+        looks = self.form or Updates(0, [], next, {})
+        everyone = replace(looks, n=self.n, malformed=dict(self.dropped), known=None, on_excess=self.on_excess)
+        rule = settled(self.rule, everyone)
+        f = rule.tolerance() or 0
         if self.centre is None:
-            self._elect(rule.f)
-        assert self.form is not None  # something sound was there
+            self._elect(f)
         assert self.centre is not None
-        out = {at for _, at, _ in self.far}
-        rows = np.array([i for i in range(self.n) if i not in self.dropped])
+        rows, out = everyone.sound(), {at for _, at, _ in self.far}
         weights = np.zeros(self.n)
-        weights[[i for i in rows if i not in out]] = 1 / (sound - rule.f)
+        weights[[i for i in rows if i not in out]] = 1 / (len(rows) - f)
         values = [
-            c if leaf.kind == "i" else mean.astype(leaf.computed)
-            for leaf, mean, c in zip(self.form.leaves, self.mean, self.centre, strict=True)
+            c if leaf.kind == "i" else leaf.place.cast(mean, leaf.kind)
+            for leaf, mean, c in zip(looks.leaves, self.mean, self.centre, strict=True)
         ]
-        note = told(rule, self.rule, self.dropped, rows)
+        note = note_of(rule, self.rule, everyone)
+        if note:
+            log.info("%r: %s", rule, note)
         return Decision(
             rule=rule,
             asked=self.rule,
             n=self.n,
-            value=self.form.answer(values),
+            value=looks.answer(values),
             weights=weights,
             dropped=dict(self.dropped),
             rows=rows,
@@ -175,25 +185,28 @@ class Stream:
         while early:  # let go of each before the next is taken
             self.add(early.pop())
 
-    def _vector(self, at: int, update: Any) -> Vector | None:
-        try:
-            given = read([update], repr(self.rule), self.like)
-        except BadInput as error:
-            self.dropped[at] = str(error).partition("`like`: ")[2].rstrip(".") or str(error)
+    def _vector(self, at: int, update: object) -> Vector | None:
+        """The numbers of an update, in memory of our own; None if it is dropped."""
+        said = update if isinstance(update, Malformed) else understood(update)
+        if why := misfits([said], flatten(self.like)).get(0):
+            self.dropped[at] = why
             return None
-        if not given.finite().all():
-            self.dropped[at] = "not finite"
+        given = read([update], repr(self.rule), like=self.like)
+        given.look()
+        if given.dropped():
+            self.dropped[at] = given.dropped()[0]
             return None
         if self.form is None:
             self.form = given
-        return [leaf.block(np.array([0]), 0, leaf.size).reshape(-1).copy() for leaf in given.leaves]
+        return [_copy(leaf.row(0, 0, leaf.size)) for leaf in given.leaves]
 
     def _elect(self, f: int) -> None:
         """The held vector whose (f+1)-th nearest is closest becomes the centre; then the held pass by."""
+        assert self.form is not None
         vectors = read([list(vector) for _, vector in self.held], repr(self.rule))
         D, _, _ = distances(Points.rows(vectors, np.arange(len(self.held))))
         self.centre = self.held[int(radii(D, f + 1).argmin())][1]
-        self.mean = [np.zeros(part.size, np.float64) for part in self.centre]
+        self.mean = [leaf.place.put(np.zeros(leaf.size), "f8") for leaf in self.form.leaves]
         self.keep = f
         held, self.held = self.held, []
         for at, vector in held:
@@ -201,24 +214,30 @@ class Stream:
 
     def _pass(self, at: int, vector: Vector) -> None:
         """Hold it if it is among the f farthest; whatever is not goes into the mean and never comes out again."""
+        assert self.form is not None
         heapq.heappush(self.far, (self._apart(vector), at, vector))
         if len(self.far) > self.keep:
             apart, _, near = heapq.heappop(self.far)
             self.radius = max(self.radius, apart)
             self.passed += 1
             with np.errstate(over="ignore"):
-                for mean, part in zip(self.mean, near, strict=True):
-                    mean += (part - mean) / self.passed
+                self.mean = [
+                    mean + (leaf.place.cast(part, "f8") - mean) / self.passed if leaf.kind != "i" else mean
+                    for leaf, mean, part in zip(self.form.leaves, self.mean, near, strict=True)
+                ]
 
     def _apart(self, vector: Vector) -> float:
+        """The distance to the centre, measured where the vectors live."""
         assert self.form is not None
         assert self.centre is not None
         with np.errstate(over="ignore", invalid="ignore"):
+            trio = zip(self.form.leaves, vector, self.centre, strict=True)
             ways = [
-                part.astype(np.float64) - c
-                for leaf, part, c in zip(self.form.leaves, vector, self.centre, strict=True)
-                if leaf.measured
+                (leaf.place, (leaf.place.cast(part, "f8") - leaf.place.cast(c, "f8"))[None, :])
+                for leaf, part, c in trio
+                if leaf.measured and leaf.size
             ]
-            most = max(float(np.abs(way).max(initial=0.0)) for way in ways)
+            most = max((float(place.fetch(place.largest(way))[0]) for place, way in ways), default=0.0)
             unit = float(np.ldexp(1.0, int(np.frexp(most)[1]))) if 0 < most < 8e307 else 1.0
-            return float(np.sqrt(sum(float((way / unit) @ (way / unit)) for way in ways)) * unit)
+            squares = (float(place.fetch(place.squares(way / unit))[0]) for place, way in ways)
+            return float(np.sqrt(sum(squares)) * unit)

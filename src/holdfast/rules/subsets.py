@@ -9,9 +9,8 @@ import math
 import numpy as np
 
 from holdfast.errors import BadInput
-from holdfast.rules.base import DistanceRule, Distances, Rng, value
+from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, value
 from holdfast.rules.clustering import concentrated, even, neighbourhoods
-from holdfast.rules.decision import Choice
 
 
 @value

@@ -8,19 +8,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
+from holdfast.decision import Decision
+from holdfast.driver import decide
 from holdfast.errors import BadInput, listing
 from holdfast.guarantees.certificate import certificate
 from holdfast.rules.base import CoordinateRule
-from holdfast.rules.decision import Decision
 from holdfast.training.messages import RULE, VOTE, Sent, gather, generator
 from holdfast.training.run import Run
 from holdfast.training.state import State
 from holdfast.training.task import Task
-from holdfast.twophase import needs
+from holdfast.updates import read
 
 log = logging.getLogger("holdfast")
 COLUMNS = 4096  # coordinates on which it is counted whom a rule used
@@ -55,8 +56,7 @@ def rashb(run: Run, task: Task, state: State | None = None, certify: bool = Fals
         state.average += (state.model - state.average) / (t + 1)
         sent = gather(run, task, state, t)
         try:
-            words = needs(run.rule, generator(run, RULE, t), state.last)
-            decision = _decided(run.rule, sent.rows, state.model, words)
+            decision = _decided(run, sent, state, t)
         except BadInput as refusal:
             yield _skipped(state, sent, t, refusal)
             continue
@@ -118,13 +118,14 @@ def _skipped(state: State, sent: Sent, t: int, refusal: BadInput) -> Round:
     return Round(t, events=(*sent.events, f"skipped: {refusal}"))
 
 
-def _decided(rule: Any, rows: Any, model: np.ndarray, words: dict[str, Any]) -> Decision:
+def _decided(run: Run, sent: Sent, state: State, t: int) -> Decision:
     """The rule's decision; how often a rule on single coordinates used whom is counted on every k-th of many."""
-    every = len(model) // COLUMNS
+    rule, rows, every = run.rule, sent.rows, len(state.model) // COLUMNS
+    updates = read(rows, repr(rule), like=state.model)
     if every > 1 and isinstance(rule, CoordinateRule) and isinstance(rows, np.ndarray) and _sound(rows):
-        seen = rule.decide(np.ascontiguousarray(rows[:, ::every]))
-        return replace(seen, value=rule(rows, like=model))
-    return cast(Decision, rule.decide(rows, like=model, **words))
+        seen = decide(rule, read(np.ascontiguousarray(rows[:, ::every]), repr(rule)))
+        return replace(seen, value=decide(rule, updates, explain=False).value)
+    return decide(rule, updates, rng=generator(run, RULE, t), start=state.last)
 
 
 def _sound(rows: np.ndarray) -> bool:

@@ -16,7 +16,7 @@ from holdfast.errors import BadInput
 from holdfast.rules.base import Stage
 from holdfast.spec import parse
 from holdfast.training.schedule import SCHEDULES, Constant, Schedule
-from holdfast.twophase import AGGREGATORS, TwoPhase, tolerance
+from holdfast.twophase import AGGREGATORS, TwoPhase
 from holdfast.values import Value
 
 TEXTS: dict[str, tuple[Mapping[str, Any], type, str]] = {
@@ -166,7 +166,7 @@ class Run:
     @property
     def f(self) -> int:
         """The tolerance that the rule assumes."""
-        return tolerance(self.rule)
+        return self.rule.tolerance() or 0
 
     @property
     def two_phase(self) -> bool:

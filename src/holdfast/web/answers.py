@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from holdfast.attacks.voters import AgainstMajority
+from holdfast.decision import Decision
+from holdfast.driver import decide
 from holdfast.errors import BadInput
 from holdfast.experiments.where import short
 from holdfast.guarantees.bounds import bounds, own
 from holdfast.guarantees.certificate import certificate
-from holdfast.rules.decision import Decision
-from holdfast.twophase import TwoPhase, Winner, needs
+from holdfast.twophase import TwoPhase, Winner
+from holdfast.updates import read
 from holdfast.web.rounds import SECONDS, Round, Told, chosen
 
 
@@ -44,7 +46,7 @@ def answer(asked: Round, text: str, certify: bool = True) -> Told:
 
 
 def _decided(asked: Round, rule: Any, certify: bool) -> Told:
-    return _told(asked, rule.decide(asked.X, **needs(rule, rng=np.random.default_rng(0))), certify)
+    return _told(asked, decide(rule, read(asked.X, repr(rule)), rng=np.random.default_rng(0)), certify)
 
 
 def _told(asked: Round, decision: Decision, certify: bool) -> Told:

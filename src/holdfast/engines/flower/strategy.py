@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from holdfast.decision import Decision
+from holdfast.driver import decide
 from holdfast.engines.flower.arguments import answering, count, fraction, seconds, usual
 from holdfast.engines.flower.journal import Journal, State
 from holdfast.engines.flower.local import LocalGrid
@@ -24,8 +27,7 @@ from holdfast.engines.flower.sampling import available, drawn, risk
 from holdfast.engines.lines import named
 from holdfast.errors import BadInput
 from holdfast.guarantees.certificate import certificate
-from holdfast.rules.decision import Decision
-from holdfast.twophase import needs, tolerance
+from holdfast.updates import Updates, read
 
 log = logging.getLogger("flwr.holdfast")
 TOLD = 3  # refused replies a round that are told one by one in the log; the journal has all
@@ -155,7 +157,7 @@ class RobustStrategy(Strategy):
         )
 
     def _f(self) -> int:
-        return tolerance(self.rule)
+        return self.rule.tolerance() or 0
 
     def _patience(self, grid: Any) -> float:
         return 0.0 if isinstance(grid, LocalGrid) else self.patience  # whoever is not here now never will be
@@ -205,9 +207,14 @@ class RobustStrategy(Strategy):
         return moved if all(np.isfinite(values).all() for values in moved.values()) else None
 
     def _decide(self, turn: int, came: Gathered) -> tuple[Decision, dict[str, Any]]:
-        words = needs(self.rule, np.random.default_rng((self.seed, turn, 1)), self.last)
-        decision = self.rule.decide(came.updates, measure=self.measure, **words)
+        rng = np.random.default_rng((self.seed, turn, 1))
+        decision = decide(self.rule, self._updates(came), rng=rng, start=self.last)
         return decision, self._certified(decision, came)
+
+    def _updates(self, came: Gathered) -> Updates:
+        """The sound replies; the refused ones of nodes that were asked count as dropped, silent nodes do not."""
+        updates = read(came.updates, repr(self.rule), measure=self.measure)
+        return replace(updates, refused=len(set(came.refused) & set(self.asked)))
 
     def _certified(self, decision: Decision, came: Gathered) -> dict[str, Any]:
         """κ of the round, where it costs nothing or was asked for."""

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 
+from holdfast.decision import Decision
 from holdfast.engines.flower.arguments import seconds
 from holdfast.engines.flower.metrics import number, reported
 from holdfast.engines.flower.replies import Gathered, failure, record_of, stepped
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput
-from holdfast.rules.decision import Decision
 from holdfast.twophase import Ballot, TwoPhase
 
 log = logging.getLogger("flwr.holdfast")
@@ -55,7 +55,7 @@ class TwoPhaseStrategy(RobustStrategy):
 
     def _decide(self, turn: int, came: Gathered) -> tuple[Decision, dict[str, Any]]:
         rng = np.random.default_rng((self.seed, turn, 1))
-        both = self.rule.propose(came.updates, rng=rng, start=self.last, measure=self.measure)
+        both = self.rule.propose(self._updates(came), rng=rng, start=self.last)
         models = [stepped(self.model, one.value) for one in (both.inner, both.outer)]
         began = time.monotonic()
         voters = [came.nodes[i] for i in range(len(came.nodes)) if i not in both.inner.dropped]

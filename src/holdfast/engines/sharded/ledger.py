@@ -7,9 +7,9 @@ from typing import Any
 
 import torch.distributed as dist
 
+from holdfast.decision import Decision
 from holdfast.engines.lines import add, named
 from holdfast.errors import BadInput
-from holdfast.rules.decision import Decision
 
 
 class Ledger:

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from holdfast.decision import Decision
+from holdfast.driver import decide
 from holdfast.engines.sharded.wire import Exchange, Layout, Wire
 from holdfast.errors import BadInput
 from holdfast.rules.base import Stage
-from holdfast.rules.decision import Decision
-from holdfast.rules.driver import run
-from holdfast.twophase import Candidates, TwoPhase, needs
+from holdfast.twophase import Candidates, TwoPhase
 
 Rng = np.random.Generator
 SENT = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.uint8, torch.int8, torch.int32, torch.int64)
@@ -134,5 +134,4 @@ def check(rule: Any, tensors: Sequence[Tensor], beside: int, rng: Rng | None) ->
 
 def decided(rule: Stage, exchange: Exchange, rng: Rng | None, start: Any, explain: bool) -> Decision:
     """The rule's decision, the same on all ranks."""
-    words = needs(rule, rng, start)
-    return run(rule, exchange.updates, words.get("rng"), words.get("start"), None, None, explain)
+    return decide(rule, exchange.updates, rng=rng, start=start, explain=explain)

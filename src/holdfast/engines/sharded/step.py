@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from holdfast.decision import Decision
 from holdfast.engines.sharded.ledger import Ledger
 from holdfast.engines.sharded.momentum import Momentum
 from holdfast.engines.sharded.reduce import candidates, check
 from holdfast.engines.sharded.watch import RankFailed, at
 from holdfast.engines.sharded.wire import Wire
 from holdfast.errors import BadInput
-from holdfast.rules.decision import Decision
 from holdfast.twophase import TwoPhase
 
 log = logging.getLogger("holdfast")

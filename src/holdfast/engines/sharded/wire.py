@@ -180,7 +180,7 @@ class Exchange:
             for _, work in came.values():
                 finish(work)
         rows = {kind: got.view(wire.n, -1)[:, : layout.own(kind, wire.rank)] for kind, (got, _) in came.items()}
-        updates = spread(rows, layout.sizes, wire.shards, wire.n, lambda kind: BESIDE not in kind)
+        updates = spread(rows, layout.sizes, wire.shards, wire.n, measure=lambda kind: BESIDE not in kind)
         return cls(wire, layout, updates, {kind: got for kind, (got, _) in came.items()})
 
     def close(self) -> None:

@@ -4,42 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-Weights = np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """Weights with the cost that they were chosen by and a lower bound on the optimal cost.
-
-    `power` says in which power of a length the cost is: 1 for a radius, 2 for a sum of squares. `ball` is the cluster
-    that was found: the position of the point at its centre, and its radius.
-    """
-
-    weights: Weights
-    cost: float | None = None
-    bound: float | None = None
-    power: int = 2
-    ball: tuple[int, float] | None = None
+from holdfast.contract import Stage
 
 
 @dataclass(frozen=True, eq=False)
 class Decision:
     """One round.
 
-    `weights` has one entry a worker: its weight in the answer, or, for rules on single coordinates, the
-    share of coordinates in which it was used. `distances` are the squared distances that the last distance
-    stage saw, over `rows` unless it saw `mixed` ones, each wrong by at most the part `error` of it; if their squares
-    leave the range of floats they were measured at another `scale`. `cost` is the rule's own cost and `bound` a lower
-    bound on the optimal one, where known. `ball` is the cluster that the rule found, kept (Inner) or left out (Outer):
-    the worker at its centre and its radius.
+    `weights` has one entry for each worker: its weight in the answer, or, for rules on single coordinates, the
+    share of coordinates in which it was used (`measure` says which). `distances` are the squared distances that the
+    last distance stage saw, over `rows` unless it saw `mixed` ones, each wrong by at most the part `error` of it; if
+    their squares leave the range of floats they were measured at another `scale`. `cost` is the rule's own cost and
+    `bound` a lower bound on the optimal one, where known. `ball` is the cluster that the rule found, kept (Inner) or
+    left out (Outer): the worker at its centre and its radius.
     """
 
-    rule: Any
-    asked: Any
+    rule: Stage
+    asked: Stage
     n: int
     value: Any = field(repr=False)
     weights: np.ndarray = field(repr=False)
@@ -53,6 +38,7 @@ class Decision:
     bound: float | None = None
     note: str = ""
     ball: tuple[int, float] | None = None
+    measure: Literal["weight", "share"] = "weight"
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -82,13 +68,8 @@ class Decision:
         out[self.rows] = np.sqrt(np.maximum(squares, 0.0))
         return out
 
-    @property
-    def measure(self) -> str:
-        """What the weights are: weights in a sum, or shares of the coordinates."""
-        return "share" if hasattr(self.rule.stages()[-1], "columns") else "weight"
-
     def table(self, names: Sequence[str] | None = None) -> list[tuple[str, str, str, str, str]]:
-        """A row a worker: name, status, weight, distance to the answer, why."""
+        """A row for each worker: name, status, weight, distance to the answer, why."""
         radii = self.radii()
         out = []
         for i in range(self.n):

@@ -1,0 +1,172 @@
+"""The answer of a round: weighted sums of rows, columns by a coordinate rule, the lower median of counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from holdfast.arrays import Array
+from holdfast.contract import CoordinateRule
+from holdfast.errors import BrokenRule
+from holdfast.host import Host, in_parallel, spans
+from holdfast.leaves import Leaf
+from holdfast.places import Place
+from holdfast.points import TINY, NotFinite, Points, weighted
+
+CACHE = 300_000  # numbers of a block of columns that is sorted on the host: fits the second-level cache
+ADDED = 8192  # numbers of a row that are added at once: some rows of them fit the first cache
+Result = TypeVar("Result")
+
+
+def weighted_sum(points: Points, weights: np.ndarray) -> list[Array]:
+    """The weighted sum of points and anchors, one flat array for each leaf. Rows of weight zero are not read."""
+    w = points.over_basis(weights)
+    used = np.flatnonzero(w)
+    return [_sum(points, leaf, w[used], points.basis[used]) for leaf in points.source.leaves]
+
+
+def _sum(points: Points, leaf: Leaf, w: np.ndarray, rows: np.ndarray) -> Array:
+    source = points.source
+    if leaf.kind == "i":
+        kept = rows[rows < source.n]
+        return lower_median(leaf, kept if len(kept) else points.workers())
+    if not len(w) or not leaf.size:
+        return leaf.place.put(np.zeros(leaf.size), leaf.kind)
+    wide = leaf.kind == "f8" or np.abs(w).min(initial=1.0) < TINY
+    all_rows: np.ndarray | None = rows
+    present, most = len(points.workers()) == source.n, 2 * len(rows) > source.n
+    if not isinstance(leaf.data, Sequence) and present and most and (rows < source.n).all():
+        w, all_rows = np.bincount(rows, w, source.n), None  # a view of all is faster than a copy of some
+    pieces = []
+    for s, e in leaf.spans(len(w)):
+        block = leaf.block(all_rows, s, e, wide=wide)
+        if source.processes > 1:
+            pieces.append(add_rows(leaf.place.put(w, "f8" if wide else "f4"), block))
+        elif wide:
+            pieces.append(weighted(leaf.place, w, block))
+        else:
+            pieces.append(leaf.place.weighted(w, block, "f4"))
+    return leaf.place.join(pieces)
+
+
+def add_rows(w: Array, block: Array) -> Array:
+    """w @ block by plain products and sums, so that a column's bits do not depend on where it stands."""
+    rows = range(block.shape[0])
+    if not isinstance(block, np.ndarray) or not isinstance(w, np.ndarray):
+        total = block[0, :] * w[0]
+        for i in rows[1:]:
+            total = total + block[i, :] * w[i]
+        return total
+    out = np.zeros(block.shape[1], block.dtype)
+    part = np.empty(min(len(out), ADDED), out.dtype)
+    for s, e in spans(len(out), ADDED):
+        for i in rows:
+            if w[i]:
+                out[s:e] += np.multiply(block[i, s:e], w[i], out=part[: e - s])
+    return out
+
+
+def lower_median(leaf: Leaf, rows: np.ndarray) -> Array:
+    """Counters: an element that at least one worker sent, with half of the rows on either side."""
+    place, pieces = leaf.place, []
+    for s, e in leaf.spans(len(rows)):
+        pieces.append(place.xp.sort(leaf.block(rows, s, e), axis=0)[(len(rows) - 1) // 2, :])
+    return place.join(pieces) if pieces else place.put(np.zeros(0), "i")
+
+
+def columns(points: Points, rule: CoordinateRule, mass: np.ndarray | None = None) -> list[Array]:
+    """The rule's answer in every column, one flat array for each leaf; counters take their lower median.
+
+    Raises NotFinite where a block may hold numbers that are not finite, if nobody has looked yet.
+    """
+    looked = not points.unseen
+
+    def work(leaf: Leaf, block: Array) -> tuple[Leaf, Array | None, Array]:
+        xp = leaf.place.xp
+        fine = xp.isfinite(xp.sum(block))
+        if isinstance(block, np.ndarray) and not looked and not fine:
+            return leaf, None, fine
+        return leaf, _answer(rule, leaf.place, block, mass), fine
+
+    done = _each(points, work)
+    if not looked and not points.source.shards(np.array(_all((leaf, fine) for leaf, _, fine in done))).all():
+        raise NotFinite
+    answers: dict[int, list[Array]] = {id(leaf): [] for leaf in points.source.leaves}
+    for leaf, answer, _ in done:
+        if answer is not None:
+            answers[id(leaf)].append(answer)
+    values = [
+        lower_median(leaf, points.workers()) if leaf.kind == "i" else _joined(leaf, answers[id(leaf)])
+        for leaf in points.source.leaves
+    ]
+    pairs = zip(points.source.leaves, values, strict=True)
+    if not _all((leaf, leaf.place.xp.isfinite(value)) for leaf, value in pairs if leaf.kind != "i"):
+        raise BrokenRule(f"{rule!r} answered finite columns with numbers that are not finite.")
+    return values
+
+
+def _answer(rule: CoordinateRule, place: Place, block: Array, mass: np.ndarray | None) -> Array:
+    """The rule's answer on one block, at the block's place."""
+    here = isinstance(block, np.ndarray) or rule.portable
+    given: Any = block if here else place.fetch(block)  # a rule written for numpy gets numpy's
+    out = rule.columns(given) if mass is None else rule.columns_by_mass(given, mass)
+    if tuple(out.shape) != (block.shape[1],):
+        raise BrokenRule(
+            f"{rule!r} answered {block.shape[1]} columns with an array of shape {tuple(out.shape)}; "
+            "the contract asks for one number a column."
+        )
+    return out if here else place.put(out, "f8" if given.dtype == np.float64 else "f4")
+
+
+def shares(points: Points, rule: CoordinateRule) -> np.ndarray:
+    """In which part of all coordinates each basis row was used."""
+
+    def work(leaf: Leaf, block: Array) -> tuple[Leaf, Array]:
+        given: Any = block if isinstance(block, np.ndarray) or rule.portable else leaf.place.fetch(block)
+        return leaf, rule.used(given) * block.shape[1]
+
+    counts: dict[Place, list[Array]] = {}
+    for leaf, used in _each(points, work):
+        counts.setdefault(leaf.place, []).append(used)
+    here = np.zeros(points.k)
+    for place, many in counts.items():
+        here = here + place.fetch(place.xp.sum(place.xp.stack(many), axis=0))
+    total = sum(leaf.columns for leaf in points.source.floats)
+    part = points.source.shards(here).sum(axis=0) / total
+    return part if points.mix is None else part @ np.abs(points.mix)
+
+
+def _each(points: Points, work: Callable[[Leaf, Array], Result]) -> list[Result]:
+    """Work on every block of columns: on the host on all cores, on a device one after the other."""
+    floats = points.source.floats
+    host = all(isinstance(leaf.place, Host) for leaf in floats)
+    pieces = [
+        (leaf, span)
+        for leaf in floats
+        for span in spans(
+            leaf.size,
+            int(np.clip(CACHE // max(1, points.k), 64, 8192)) if host else leaf.place.width(points.k, view=False),
+        )
+    ]
+
+    def one(piece: tuple[Leaf, tuple[int, int]]) -> Result:
+        leaf, span = piece
+        with np.errstate(all="ignore"):
+            return work(leaf, points.block(leaf, *span))
+
+    return in_parallel(one, pieces) if host else [one(piece) for piece in pieces]
+
+
+def _joined(leaf: Leaf, pieces: list[Array]) -> Array:
+    return leaf.place.join(pieces) if pieces else leaf.place.put(np.zeros(0), leaf.kind)
+
+
+def _all(found: Iterable[tuple[Leaf, Array]]) -> bool:
+    """Whether all flags are up: those of a place are joined there and fetched once."""
+    flags: dict[Place, Array] = {}
+    for leaf, flag in found:
+        up = leaf.place.xp.all(flag)
+        flags[leaf.place] = flags[leaf.place] & up if leaf.place in flags else up
+    return all(bool(place.fetch(flag)) for place, flag in flags.items())

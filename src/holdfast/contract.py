@@ -1,0 +1,294 @@
+"""The contract of every rule.
+
+A stage turns n points into k weighted sums of them. There are three kinds: a `DistanceRule` decides from squared
+distances and answers with one sum, a `Mixing` stage makes several sums from distances, and a `CoordinateRule` works
+on columns. Stages chain by `>>`. The driver (driver.py) runs them.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, Unpack, runtime_checkable
+
+import numpy as np
+
+from holdfast.errors import BadInput, BrokenRule
+from holdfast.updates import Reading, Updates, read
+from holdfast.values import Value
+from holdfast.values import value as value
+
+if TYPE_CHECKING:
+    from holdfast.decision import Decision
+
+Distances = np.ndarray
+Weights = np.ndarray
+Rng = np.random.Generator
+MOST_WORKERS = 1 << 40  # more than anybody has
+ROUNDING = 1e-6  # of the sum of the sizes of weights: how far from one their sum may be
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Weights with the cost that they were chosen by and a lower bound on the optimal cost.
+
+    `power` says in which power of a length the cost is: 1 for a radius, 2 for a sum of squares. `ball` is the cluster
+    that was found: the position of the point at its centre, and its radius.
+    """
+
+    weights: Weights
+    cost: float | None = None
+    bound: float | None = None
+    power: int = 2
+    ball: tuple[int, float] | None = None
+
+
+@runtime_checkable
+class Tolerant(Protocol):
+    """A stage that has an f: the number of Byzantine workers that it assumes at most."""
+
+    @property
+    def f(self) -> int: ...
+
+
+@dataclass(frozen=True, repr=False)
+class Stage(Value):
+    """Turns n points into `size(n)` points. Subclasses are frozen, final, and named as in the literature."""
+
+    anchors: ClassVar[tuple[str, ...]] = ()  # reference rows behind the points: "origin", "start", "answer"
+    lengths: ClassVar[tuple[str, ...]] = ()  # fields that are lengths and scale with the vectors
+    precise: ClassVar[bool] = False  # adds up distances that cancel: measure in float64
+    random: ClassVar[bool] = False  # needs rng at the call
+    majority: ClassVar[bool] = False  # has no f and withstands every f < n/2
+    formula: ClassVar[str] = ""
+    promise: ClassVar[str] = ""
+    time: ClassVar[str] = ""
+    fails: ClassVar[str] = ""  # when
+    source: ClassVar[str] = ""
+    chains: ClassVar[bool] = True  # can stand behind other stages
+    answers: ClassVar[bool] = True  # with one vector, whatever n is
+    why: ClassVar[str] = "weight zero"  # said of a worker that was left out
+
+    def tolerance(self) -> int | None:
+        """The number f of Byzantine workers that it assumes at most; None if it has no f."""
+        return self.f if isinstance(self, Tolerant) else None
+
+    def most_dropped(self, n: int) -> int | None:
+        """How many of n updates may be dropped before the assumption is broken; None: the rule assumes nothing."""
+        return (n - 1) // 2 if self.majority else self.tolerance()
+
+    def least(self) -> int:
+        """The smallest n that the stage accepts: 2f + 1 unless it says otherwise."""
+        return 2 * (self.tolerance() or 0) + 1
+
+    def size(self, n: int) -> int:
+        """How many points come out of n."""
+        return 1
+
+    def stages(self) -> tuple[Stage, ...]:
+        """What it unfolds to."""
+        return (self,)
+
+    def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray | None:
+        """Whose distances are needed, as positions among the points and then the anchors; None: all.
+
+        `rows` are the workers' numbers, so that a rule can name one.
+        """
+        return None
+
+    def lowered(self, by: int) -> Self:
+        """The same with f lowered by so many, never below 0."""
+        return replace(self, **{"f": max(0, self.f - by)}) if isinstance(self, Tolerant) else self
+
+    def scaled(self, scale: float) -> Self:
+        """The same for vectors that were multiplied by scale."""
+        room, values = np.finfo(float), vars(self)
+        changes = {name: values[name] * scale for name in self.lengths if scale != 1.0 and values[name]}
+        if not changes:
+            return self
+        return replace(self, **{name: float(np.clip(to, room.tiny, room.max)) for name, to in changes.items()})
+
+    def starts(self) -> bool:
+        """Whether a `start` changes its answer."""
+        return any("start" in stage.anchors for stage in self.stages())
+
+    def __rshift__(self, other: Stage) -> Chain:
+        return Chain((*_parts(self), *_parts(other)))
+
+    def __call__(self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]) -> Any:
+        """The aggregate of the updates X, with the structure, library, dtype and device of one of them."""
+        from holdfast.driver import call  # the one look upwards: a rule is a value, and its driver calls it
+
+        return call(self, read(X, repr(self), **reading), rng=rng, start=start, explain=False).value
+
+    def decide(
+        self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]
+    ) -> Decision:
+        """The same, with who was kept, left out or dropped, and why; the aggregate is its `value`.
+
+        Parameters
+        ----------
+        X : an (n, ...) array, a sequence of n updates, or what `holdfast.updates.read` made of them
+        rng : a numpy generator, for rules that draw
+        start : an update, for rules that start somewhere
+        like : an update of the right structure; others are then dropped and reported
+        measure : tells by name which entries count in distances
+        on_excess : "refuse" (the default) or "lower", when more updates are dropped than the rule tolerates
+        """
+        from holdfast.driver import call
+
+        return call(self, read(X, repr(self), **reading), rng=rng, start=start, explain=True)
+
+
+class Mixing(Stage):
+    """A stage that makes weighted sums from distances."""
+
+    answers = False
+
+    def size(self, n: int) -> int:
+        return n
+
+    def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
+        """(centres, points + anchors) squared distances -> (size, points + anchors), rows sum to one."""
+        raise BrokenRule(f"{type(self).__name__} does not say how it mixes.")
+
+    def mix_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The same for workers of different mass, and the masses of the sums; a stage without such a form refuses."""
+        raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
+
+
+class DistanceRule(Stage):
+    """A rule that decides from squared distances alone: mixing with one row."""
+
+    def weights(self, D: Distances, rng: Rng | None = None) -> Weights | Choice:
+        """The weights of the answer, (points + anchors,), summing to one."""
+        raise BrokenRule(f"{type(self).__name__} does not say how it weighs.")
+
+    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights | Choice:
+        """The same for workers of different mass, (points,); a rule without such a form refuses."""
+        raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
+
+    def choose(self, D: Distances, rng: Rng | None = None, mass: np.ndarray | None = None) -> Choice:
+        """The weights as a Choice, checked: finite, of the right length, summing to one."""
+        chosen = self.weights(D, rng) if mass is None else self.weights_by_mass(D, mass, rng)
+        choice = chosen if isinstance(chosen, Choice) else Choice(chosen)
+        check_sums(self, choice.weights, (D.shape[1],))
+        return choice
+
+
+class CoordinateRule(Stage):
+    """A rule that treats every coordinate by itself.
+
+    With `portable`, `columns` and `used` take blocks of any array library, on the device where they are; else blocks
+    are brought to the host as numpy arrays.
+    """
+
+    portable: ClassVar[bool] = False
+
+    def columns(self, block: Any) -> Any:
+        """(n, b) -> (b,)"""
+        raise BrokenRule(f"{type(self).__name__} does not say what it does.")
+
+    def columns_by_mass(self, block: Any, mass: np.ndarray) -> Any:
+        """The same for workers of different mass; a rule without such a form refuses."""
+        raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
+
+    def used(self, block: Any) -> Any:
+        """(n, b) -> (n,), the share of these columns in which each row was used."""
+        raise BrokenRule(f"{type(self).__name__} does not say whom it uses.")
+
+
+class OnePass(Stage):
+    """A rule that sees updates one after the other and keeps few of them."""
+
+    chains = False
+
+    def one_pass(self, updates: Updates) -> Decision:
+        """Decide about updates that were read."""
+        raise BrokenRule(f"{type(self).__name__} does not say what it does.")
+
+
+def check_sums(stage: Stage, weights: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Refuse weights that break the contract: each row is finite and sums to one."""
+    given = weights if isinstance(weights, np.ndarray) else np.asarray(weights)
+    if given.shape != shape or given.dtype.kind not in "fiu":
+        what = f"weights of shape {given.shape} and type {given.dtype}"
+        raise BrokenRule(f"{stage!r} answered with {what}; the contract asks for real numbers of shape {shape}.")
+    sums = given.sum(axis=-1)
+    if not np.isfinite(sums).all() or not np.isfinite(given).all():
+        raise BrokenRule(f"{stage!r} answered with weights that are not finite; the contract asks for finite ones.")
+    if (np.abs(sums - 1) > ROUNDING * np.maximum(1.0, np.abs(given).sum(axis=-1))).any():
+        wrong = float(np.asarray(sums).flat[np.abs(np.asarray(sums) - 1).argmax()])
+        raise BrokenRule(f"{stage!r} answered with weights that sum to {wrong:.6g}; the contract asks for a sum of 1.")
+
+
+@value
+class Chain(Stage):
+    """Stages in order; the last one gives the answer."""
+
+    parts: tuple[Stage, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts[-1].chains:
+            raise BadInput(f"{self.parts[-1]!r} takes updates as they come; it cannot stand behind other stages.")
+        for stage in self.parts[:-1]:
+            if stage.answers:
+                raise BadInput(f"{stage!r} answers with one vector, so nothing can follow it; put it last.")
+
+    def __repr__(self) -> str:
+        return " >> ".join(map(repr, self.parts))
+
+    @property
+    def random(self) -> bool:  # type: ignore[override]
+        return any(stage.random for stage in self.parts)
+
+    @property
+    def answers(self) -> bool:  # type: ignore[override]
+        return self.parts[-1].answers
+
+    @property
+    def why(self) -> str:  # type: ignore[override]
+        return self.parts[-1].why
+
+    def tolerance(self) -> int | None:
+        """The smallest f of its stages: a chain withstands no more than its weakest part."""
+        return min((f for stage in self.parts if (f := stage.tolerance()) is not None), default=None)
+
+    def most_dropped(self, n: int) -> int | None:
+        most = []
+        for stage in self.parts:
+            most.append(stage.most_dropped(n))
+            n = stage.size(n)
+        return min((m for m in most if m is not None), default=None)
+
+    def least(self) -> int:
+        high = 1
+        while not self._enough(high):
+            high *= 2
+            if high > MOST_WORKERS:
+                raise BadInput(f"{self!r} never has enough vectors, however many are given; change its stages.")
+        return bisect.bisect_left(range(high), True, key=self._enough)
+
+    def _enough(self, n: int) -> bool:
+        for stage in self.parts:
+            if n < stage.least():
+                return False
+            n = stage.size(n)
+        return True
+
+    def size(self, n: int) -> int:
+        for stage in self.parts:
+            n = stage.size(n)
+        return n
+
+    def stages(self) -> tuple[Stage, ...]:
+        return tuple(inner for stage in self.parts for inner in stage.stages())
+
+    def lowered(self, by: int) -> Chain:
+        return Chain(tuple(stage.lowered(by) for stage in self.parts))
+
+
+def _parts(stage: Stage) -> tuple[Stage, ...]:
+    if not isinstance(stage, Stage):
+        raise BadInput(f">> joins stages; {stage!r} is none.")
+    return stage.parts if isinstance(stage, Chain) else (stage,)

@@ -1,0 +1,159 @@
+"""The one driver of all rules: measure the points, let each stage decide, combine."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+
+from holdfast import combine
+from holdfast.contract import Choice, CoordinateRule, DistanceRule, Mixing, OnePass, Rng, Stage, check_sums
+from holdfast.decision import Decision
+from holdfast.errors import BadInput
+from holdfast.geometry import distances
+from holdfast.points import NotFinite, Points
+from holdfast.settle import note_of, settled
+from holdfast.updates import Distances, Updates
+
+log = logging.getLogger("holdfast")
+
+
+def call(stage: Stage, updates: Updates, *, rng: Rng | None, start: object, explain: bool) -> Decision:
+    """What a user's call does: refuse what the rule cannot use, decide, and say aloud that f was lowered."""
+    if start is not None and not stage.starts():
+        raise BadInput(f"{stage!r} was given a start, which it does not use; leave it out.")
+    decision = decide(stage, updates, rng=rng, start=start, explain=explain)
+    if decision.note:
+        log.warning("%r: %s", decision.rule, decision.note)
+    return decision
+
+
+def decide(
+    stage: Stage, updates: Updates, *, rng: Rng | None = None, start: object = None, explain: bool = True
+) -> Decision:
+    """One round of any rule; an rng or a start that it does not use is left alone.
+
+    With `explain`, a rule on single coordinates also counts whom it used, for which it sorts again.
+    """
+    if not stage.answers:
+        raise BadInput(f"{stage!r} gives back many vectors; follow it by a rule, as in {stage!r} >> Average().")
+    if rng is not None and not isinstance(rng, Rng):
+        raise BadInput(f"{stage!r} was given rng = {rng!r}; it takes numpy.random.default_rng(seed).")
+    if stage.random and rng is None:
+        raise BadInput(f"{stage!r} draws at random; pass rng=numpy.random.default_rng(seed).")
+    if isinstance(stage, OnePass):
+        return stage.one_pass(updates)
+    at = updates.place(start, f"{stage!r} was given a start") if start is not None and stage.starts() else None
+    if updates.known is None and _reads_all(stage, updates):  # it looks on the way
+        try:
+            decision = _round(stage, Points.rows(updates, updates.sound(), at, unseen=True), rng, explain=explain)
+        except NotFinite:
+            log.debug("%r looks again: some row is not finite, or nearly so", stage)
+        else:
+            updates.known = np.ones(updates.n, bool)
+            return decision
+    updates.look()
+    return _round(stage, Points.rows(updates, updates.sound(), at), rng, explain=explain)
+
+
+def _reads_all(stage: Stage, updates: Updates) -> bool:
+    """Whether its first look at the rows is at all their numbers, and there are enough rows for it."""
+    rows = updates.sound()
+    if len(stage.stages()) > 1 or len(rows) < stage.least():
+        return False
+    if isinstance(stage, CoordinateRule):
+        return True
+    measured = len(updates.distant) == len(updates.floats)
+    return measured and not stage.anchors and not stage.random and stage.centres(rows, None) is None
+
+
+def _round(asked: Stage, points: Points, rng: Rng | None, *, explain: bool) -> Decision:
+    """Settle f, mix the points stage by stage, let the last stage answer."""
+    updates, rows = points.source, points.names()
+    rule = settled(asked, updates)
+    mass = None if updates.mass is None else updates.mass[rows]
+    weights, seen, choice = np.zeros(updates.n), Distances(np.zeros((0, 0))), Choice(np.zeros(0))
+    *before, last = rule.stages()
+    for stage in before:
+        match stage:
+            case Mixing():
+                points, seen, mass = mix_points(stage, points, rng, mass)
+            case CoordinateRule():
+                points = points.answered(combine.columns(points.anchored(()), stage, mass))
+    match last:
+        case CoordinateRule():
+            points = points.anchored(())
+            values = combine.columns(points, last, mass)
+            if explain:
+                weights[rows] = combine.shares(points, last)[: len(rows)]
+        case DistanceRule():
+            points, seen = _measured(last, points, rng)
+            choice = last.scaled(seen.scale).choose(seen.D, rng, mass)
+            values = combine.weighted_sum(points, choice.weights)
+            weights[rows] = points.over_basis(choice.weights)[: len(rows)]
+        case _:
+            raise BadInput(f"{last!r} is no rule that can answer; take a DistanceRule or a CoordinateRule.")
+    dropped, note = updates.dropped(), note_of(rule, asked, updates)
+    if dropped:
+        log.info("%r dropped %s", asked, "; ".join(f"{i}: {why}" for i, why in dropped.items()))
+    if note:
+        log.info("%r: %s", rule, note)
+    return Decision(
+        rule=rule,
+        asked=asked,
+        n=updates.n,
+        value=updates.answer(values),
+        weights=weights,
+        dropped=dropped,
+        rows=rows,
+        distances=_unscaled(seen.D, seen.scale, 2) if seen.D.size and len(seen.D) == seen.D.shape[1] else None,
+        mixed=points.mix is not None or len(seen.D) != len(rows),
+        error=seen.error,
+        scale=seen.scale,
+        cost=_length(choice.cost, seen.scale, choice.power),
+        bound=_length(choice.bound, seen.scale, choice.power),
+        note=note,
+        ball=_ball(choice, points, seen.scale),
+        measure="share" if isinstance(last, CoordinateRule) else "weight",
+    )
+
+
+def _measured(stage: Stage, points: Points, rng: Rng | None) -> tuple[Points, Distances]:
+    """The points with the stage's anchors behind them, and the distances that it asks for."""
+    points = points.anchored(stage.anchors)
+    f = stage.tolerance()
+    core = None if f is None else points.k - f  # so many rows always hold an honest one
+    return points, distances(points, stage.centres(points.names(), rng), wide=stage.precise, core=core)
+
+
+def mix_points(
+    stage: Mixing, points: Points, rng: Rng | None, mass: np.ndarray | None = None
+) -> tuple[Points, Distances, np.ndarray | None]:
+    """The points that a stage makes of these, the distances that it saw, and the new masses."""
+    seen_from, seen = _measured(stage, points, rng)
+    scaled = stage.scaled(seen.scale)
+    M, mass = (scaled.mix(seen.D, rng), None) if mass is None else scaled.mix_by_mass(seen.D, mass, rng)
+    check_sums(stage, M, (stage.size(points.k), len(seen_from)))
+    same = len(M) == points.k and np.array_equal(M, np.eye(*M.shape))  # not the first rows alone
+    return (points if same else seen_from.mixed(M)), seen, mass
+
+
+def _ball(choice: Choice, points: Points, scale: float) -> tuple[int, float] | None:
+    """The cluster's ball with a worker's name, while points are workers."""
+    if choice.ball is None or points.mix is not None:
+        return None
+    return int(points.names()[choice.ball[0]]), _length(choice.ball[1], scale, 1) or 0.0
+
+
+def _length(cost: float | None, scale: float, power: int) -> float | None:
+    return None if cost is None else float(_unscaled(np.float64(cost), scale, power))
+
+
+def _unscaled(measured: np.ndarray | np.float64, scale: float, power: int) -> np.ndarray:
+    """Back into the units of the vectors; what has no room there becomes inf or 0."""
+    if scale == 1.0:
+        return np.asarray(measured)
+    with np.errstate(over="ignore", under="ignore"):
+        for _ in range(power):
+            measured = np.float64(1) * measured / scale
+    return np.asarray(measured)

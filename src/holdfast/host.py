@@ -1,0 +1,160 @@
+"""The host as a place: numpy, and CPU tensors as numpy's views. Fast paths for the cache and the cores."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+
+from holdfast.arrays import Array, Kind
+from holdfast.places import BLOCK, DeviceSums, Place, Sums, Torch, fetch
+
+COPIED, VIEWED, UNIT = 1 << 18, 1 << 22, 512  # numbers read at once where they are copied, and where not; multiples
+NARROW = 512  # columns of the shortest strip
+STRIP_ROWS, STRIP_WORK, FEW_ROWS = 8, 10**6, 60  # rows of a strip, its multiplications, rows that are cut into strips
+DTYPES: dict[Kind, type[np.generic]] = {"f4": np.float32, "f8": np.float64, "i": np.int64}
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def spans(size: int, width: int) -> Iterator[tuple[int, int]]:
+    """Cut 0..size into pieces of at most width.
+
+    >>> list(spans(5, 2))
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    return ((s, min(s + width, size)) for s in range(0, size, width))
+
+
+def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """The results in order, worked out on all the cores that this process is allowed."""
+    items = list(items)
+    if len(items) == 1:  # threads would cost more than the work
+        return [work(items[0])]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    with ThreadPoolExecutor(cores) as pool:
+        return list(pool.map(work, items))
+
+
+class Host(Place):
+    """numpy, in blocks that fit the cache."""
+
+    def __init__(self) -> None:
+        super().__init__(np, "cpu", float64=True)
+
+    def dtype(self, kind: Kind) -> Hashable:
+        return np.dtype(DTYPES[kind])
+
+    def cast(self, x: Array, kind: Kind) -> np.ndarray:
+        a, dtype = np.asarray(x), DTYPES[kind]
+        if a.dtype == dtype:
+            return a
+        with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold becomes inf, and is seen as such
+            return a.astype(dtype)
+
+    def put(self, a: np.ndarray, kind: Kind) -> np.ndarray:
+        return self.cast(a, kind)
+
+    def bring(self, x: Array, kind: Kind) -> np.ndarray:
+        return self.cast(x if isinstance(x, np.ndarray) else fetch(x), kind)
+
+    def fetch(self, x: Array) -> np.ndarray:
+        return np.asarray(x)
+
+    def take(self, x: Array, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(x[rows])
+
+    def stack(self, rows: Sequence[Array], kind: Kind) -> np.ndarray:
+        out = np.empty((len(rows), *rows[0].shape), DTYPES[kind])
+        for at, row in enumerate(rows):
+            out[at] = self.bring(row, kind)
+        return out
+
+    def join(self, pieces: Sequence[Array]) -> np.ndarray:
+        return np.asarray(pieces[0]) if len(pieces) == 1 else np.concatenate([np.asarray(piece) for piece in pieces])
+
+    def width(self, rows: int, *, view: bool) -> int:
+        return max(1, (VIEWED if view else COPIED) // max(1, rows) // UNIT) * UNIT
+
+    def weighted(self, w: np.ndarray, Y: Array, kind: Kind) -> np.ndarray:
+        return np.asarray(w.astype(DTYPES[kind], copy=False) @ Y)
+
+    def sums(self, left: np.ndarray | None) -> Sums:
+        return HostSums(left)
+
+    def finite(self, Y: Array, *, each: bool = False) -> np.ndarray:
+        Y = np.asarray(Y)
+        return np.isfinite(Y).all(axis=1) if each else np.isfinite(Y @ np.ones(Y.shape[1], Y.dtype))
+
+    def largest(self, Y: Array) -> np.ndarray:
+        Y = np.asarray(Y)
+        return np.maximum(Y.max(axis=1), -Y.min(axis=1))
+
+    def squares(self, Y: Array) -> np.ndarray:
+        rows = np.asarray(Y)
+        return np.asarray(np.einsum("ij,ij->i", rows, rows))
+
+
+class HostSums:
+    """Products of blocks, added up in float64; of all rows only the upper triangle is right until `total`."""
+
+    def __init__(self, left: np.ndarray | None) -> None:
+        self.left = left
+        self.G: np.ndarray | None = None
+        self.g: np.ndarray | None = None
+
+    def add(self, Y: Array) -> None:
+        Y = np.asarray(Y)
+        n = len(Y)
+        if self.G is None or self.g is None:
+            self.G, self.g = np.zeros((n if self.left is None else len(self.left), n)), np.zeros(n)
+        for s, e in spans(Y.shape[1], BLOCK):
+            B = Y[:, s:e]
+            if self.left is None:
+                add_products(self.G, B)
+            else:
+                self.G += B[self.left] @ B.T
+                self.g += np.einsum("ij,ij->i", B, B)
+
+    def total(self) -> tuple[np.ndarray, np.ndarray]:
+        assert self.G is not None
+        assert self.g is not None
+        return self.G, self.G.diagonal() if self.left is None else self.g
+
+
+def add_products(G: np.ndarray, Y: np.ndarray) -> None:
+    """Add Y @ Y.T to the upper triangle of G; for few rows strip by strip, which takes two thirds of the time."""
+    if len(Y) > FEW_ROWS:
+        G += Y @ Y.T
+        return
+    for s, e in spans(Y.shape[1], strip_width(len(Y))):
+        for i, j in spans(len(Y), STRIP_ROWS):
+            G[i:j, i:] += Y[i:j, s:e] @ Y[i:, s:e].T
+
+
+def strip_width(rows: int) -> int:
+    """The columns of a strip, which are the longest dot product in the input's precision."""
+    return BLOCK if rows > FEW_ROWS else min(BLOCK, STRIP_WORK // (STRIP_ROWS * max(1, rows)) // NARROW * NARROW)
+
+
+class TorchHost(Host):
+    """CPU tensors as numpy's views, multiplied by torch, whose products are faster on many CPUs."""
+
+    def sums(self, left: np.ndarray | None) -> Sums:
+        return TorchSums(Torch("cpu"), left)
+
+    def weighted(self, w: np.ndarray, Y: Array, kind: Kind) -> np.ndarray:
+        torch = sys.modules["torch"]
+        there = torch.from_numpy(np.asarray(Y))
+        return np.asarray(Torch("cpu").matmul(torch.from_numpy(w.astype(DTYPES[kind], copy=False)), there))
+
+
+class TorchSums(DeviceSums):
+    """The same sums, of blocks that are numpy's views of tensors."""
+
+    def add(self, Y: Array) -> None:
+        super().add(sys.modules["torch"].from_numpy(np.asarray(Y)))

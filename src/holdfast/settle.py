@@ -1,0 +1,66 @@
+"""Which f a round is decided with: as asked, lowered while the dropped can be among the f, or none at all."""
+
+from __future__ import annotations
+
+from holdfast.contract import Stage
+from holdfast.errors import BadInput, TooManyFaults, listing, plural
+from holdfast.updates import Updates
+
+
+def settled(rule: Stage, updates: Updates) -> Stage:
+    """The rule itself while enough vectors are left; else with f lowered by as little as it takes.
+
+    A round is refused if more updates were dropped than the rule tolerates: the assumption that at most f are faulty
+    is then false already. `on_excess="lower"` goes on all the same. Silent workers are not dropped ones; f is lowered
+    for them while they and the dropped ones can all be among the f.
+    """
+    present, gone, silent = len(updates.sound()), _gone(updates), len(updates.silent)
+    most = rule.most_dropped(present + gone + silent)
+    lower = updates.on_excess == "lower" or most is None
+    if not lower and gone > (most or 0):
+        raise TooManyFaults(
+            f"{rule!r} was given n = {present + gone + silent} vectors, of which {gone} {_were(gone)} dropped"
+            f"{_reasons(updates)}; it tolerates {most}, so nothing is answered. Raise f, mend the workers, or pass "
+            "on_excess='lower'."
+        )
+    for by in range(gone + silent + 1 if lower or gone + silent <= (most or 0) else 1):
+        lowered = rule.lowered(by)
+        if present >= lowered.least():
+            return lowered
+    least, f = rule.least(), rule.tolerance() or 0
+    gone += silent
+    lost = f" ({gone} more {_were(gone)} dropped{_reasons(updates, ': ', '')})" if gone else ""
+    most = max((k for k in range(min(f, present)) if rule.lowered(f - k).least() <= present), default=None)
+    tolerate = f", which tolerate at most f = {most}; lower f or gather" if most is not None else "; gather"
+    raise BadInput(
+        f"{rule!r} was given n = {present} {plural(present, 'vector')}{lost}{tolerate} "
+        f"at least {least} {plural(least, 'vector')}."
+    )
+
+
+def note_of(rule: Stage, asked: Stage, updates: Updates) -> str:
+    """What is worth a line in the log and in the decision's table: that f was lowered, and why."""
+    present, gone, silent = len(updates.sound()), _gone(updates), len(updates.silent)
+    most = asked.most_dropped(present + gone + silent)
+    beyond = most is not None and gone > most
+    excess = f"; {gone} dropped are more than it tolerates, and on_excess='lower' goes on" if beyond else ""
+    if rule == asked:
+        return f"{asked!r} keeps its f{excess}" if beyond else ""
+    note = f"f was lowered from {asked!r}: {present} {plural(present, 'vector')} remained after dropping "
+    return f"{note}{gone + silent}, and {asked.least()} are needed{excess}"
+
+
+def _gone(updates: Updates) -> int:
+    """How many updates came and could not be used."""
+    return len(updates.dropped()) - len(updates.silent) + updates.refused
+
+
+def _reasons(updates: Updates, before: str = " (", after: str = ")") -> str:
+    """Who was dropped and why."""
+    said = [f"{i} is {why}" for i, why in updates.dropped().items()]
+    said += [f"{updates.refused} refused before"] if updates.refused else []
+    return f"{before}{listing(said)}{after}"
+
+
+def _were(n: int) -> str:
+    return "was" if n == 1 else "were"

@@ -1,0 +1,178 @@
+"""How points are seen while they are measured: from a pivot, in a precision, at a scale; and how well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from holdfast.arrays import Array, Kind
+from holdfast.host import NARROW, Host, spans, strip_width
+from holdfast.places import BLOCK, Place, Sums
+from holdfast.points import Points
+
+RANGE = {"f4": (2.0**-60, 2.0**100), "f8": (2.0**-200, 2.0**200)}  # of squares that leave room for sums and powers
+PLAIN = 2.0**-24  # the rounding of float32
+
+
+@dataclass
+class Sight:
+    """Points, the precision and scale in which they are multiplied, and what was learned about their basis.
+
+    Where a device has no float64, each row may be brought near one by a power of two of its own (`exponents`) instead
+    of one scale for all; the host puts them back.
+    """
+
+    points: Points
+    wide: bool
+    scale: float = 1.0
+    exponents: np.ndarray | None = None
+    home: int | None = None  # a central basis row, for points that are weighted sums
+    basis: dict[int | None, np.ndarray] = field(default_factory=dict)  # lengths of basis rows, from the origin or home
+
+    @property
+    def narrow(self) -> bool:
+        """Whether some device has no float64."""
+        return any(not leaf.place.float64 for leaf in self.points.source.distant)
+
+    @property
+    def kind(self) -> Kind:
+        """The narrowest arithmetic."""
+        return min(leaf.computed for leaf in self.points.source.distant)
+
+    @property
+    def exponents_used(self) -> bool:
+        return self.exponents is not None
+
+    def in_range(self, g: np.ndarray, core: int) -> bool:
+        """Whether squares stayed in the range of floats; judged by the core-th smallest row."""
+        low, high = RANGE["f4" if self.narrow else "f8" if self.wide else self.kind]
+        if self.narrow and not np.isfinite(g).all():
+            return False
+        return bool(low < core_size(np.nan_to_num(g, nan=np.inf), self.points.k, core) < high)
+
+    def rescaled(self, sizes: np.ndarray, core: int) -> Sight:
+        """The same points in float64, at a scale that suits their sizes."""
+        if self.narrow:
+            exponents = np.frexp(sizes)[1].clip(-126, 128)
+            return replace(self, wide=True, exponents=exponents, home=None, basis={})
+        return replace(self, wide=True, scale=self._scale(sizes, core), home=None, basis={})
+
+    def _scale(self, sizes: np.ndarray, core: int) -> float:
+        """The power of two that brings the core-th smallest row to about one; float32 needs none."""
+        if all(leaf.kind == "f4" for leaf in self.points.source.distant):
+            return 1.0  # its squares all have room in float64
+        middle = core_size(sizes, self.points.k, core) or float(sizes[sizes > 0].min())  # all are zero but a few: those
+        return float(np.ldexp(1.0, -max(-1022, int(np.frexp(middle)[1])))) if 0 < middle < np.inf else 1.0
+
+    def gram(self, K: np.ndarray, left: np.ndarray, pivot: int | None, *, wide: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Products of the points K[left] with the points K, and the squared lengths of K, seen from the pivot."""
+        square = len(left) == len(K)
+        sums: dict[Place, Sums] = {}
+        for place, Y in self._blocks(K, pivot, wide):
+            if place not in sums:
+                sums[place] = place.sums(None if square else left)
+            sums[place].add(Y)
+        found = [one.total() for one in sums.values()]
+        n = len(K)
+        G = sum((G for G, _ in found), np.zeros((len(left), n)))
+        if square:
+            G = self.points.source.shards(G).sum(axis=0)
+            G = np.triu(G) + np.triu(G, 1).T
+            g = G.diagonal().copy()
+        else:
+            both = np.append(G, sum((g for _, g in found), np.zeros(n))[None], axis=0)
+            both = self.points.source.shards(both).sum(axis=0)
+            G, g = both[:-1], both[-1]
+        if self.exponents is None:
+            return G, g
+        back = np.exp2(self._exponents(K, pivot).astype(float))
+        return G * back[left][:, None] * back, g * back**2
+
+    def _exponents(self, K: np.ndarray, pivot: int | None) -> np.ndarray:
+        assert self.exponents is not None
+        own = self.exponents[K]
+        return own if pivot is None else np.maximum(own, self.exponents[pivot])
+
+    def _blocks(self, K: np.ndarray, pivot: int | None, wide: bool) -> Iterator[tuple[Place, Array]]:
+        points, at = self.points, None if len(K) == len(self.points) else K
+        factor = None if self.exponents is None else np.exp2(-self._exponents(K, pivot).astype(float))[:, None]
+        if points.mix is not None and pivot is not None:  # subtract weights: what two points share cancels exactly
+            M = points.matrix()
+            seen = M[K] - M[pivot]
+            points = replace(points, mix=seen, k=len(K), anchors=(), home=self._home(seen))
+            at = pivot = None
+        for leaf, s, e in points.pieces(len(K)):
+            C = points.block(leaf, s, e, wide=wide, at=at)
+            if pivot is None and factor is None and self.scale == 1.0:
+                yield leaf.place, C
+                continue
+            p = None if pivot is None else points.block(leaf, s, e, wide=wide, at=np.array([pivot]))
+            for i, j in spans(e - s, BLOCK if isinstance(leaf.place, Host) else e - s):
+                B = C[:, i:j] if p is None else C[:, i:j] - p[:, i:j]
+                B = B if factor is None else B * leaf.place.put(factor, "f4")
+                yield leaf.place, B if self.scale == 1.0 else B * self.scale
+
+    def longest(self, rows: int) -> int:
+        """The longest dot product in the input's precision, where all points are multiplied with each other."""
+        strips = all(type(leaf.place) is Host for leaf in self.points.source.distant)
+        return strip_width(rows) if strips else BLOCK
+
+    def gamma(self, *, wide: bool, longest: int | None = None) -> float:
+        """The certificate's constant: by how much of (a_i + a_j)² a distance may be wrong."""
+        longest, source = BLOCK if longest is None else longest, self.points.source
+        sizes = [leaf.columns for leaf in source.distant]
+        sums = 1 + sum(sizes) / NARROW + len(sizes) * source.processes
+        mixing = 0 if self.points.mix is None else 2 * len(self.points.basis)
+        if self.kind == "f8" or (wide and not self.narrow):
+            return 2.0**-53 * (8 + longest + sums + mixing)
+        unit = max(leaf.place.unit for leaf in source.distant)
+        coarse = 4 * unit if unit > PLAIN else 0.0
+        return PLAIN * (8 + longest + mixing * self.narrow) + coarse + 2.0**-53 * sums
+
+    def lengths(self, K: np.ndarray, pivot: int | None, g: np.ndarray) -> np.ndarray:
+        """How long the points are at most, as far as rounding is concerned."""
+        if self.points.mix is None:
+            return np.sqrt(g)
+        M = self.points.matrix()
+        seen = M[K] if pivot is None else M[K] - M[pivot]
+        return np.abs(seen) @ self._basis_lengths(None if pivot is None else self._home(seen))
+
+    def _home(self, seen: np.ndarray) -> int | None:
+        """The basis row of lower-median length, to measure from where weights sum to zero; no minority chooses it."""
+        if np.abs(seen.sum(axis=1)).max() > 1e-12:
+            return None  # the origin is among the points
+        if self.home is None:
+            lengths = self._basis_lengths(None)[self.points.basis < self.points.source.n]  # workers come first
+            self.home = int(np.argsort(lengths, kind="stable")[(len(lengths) - 1) // 2])
+        return self.home
+
+    def _basis_lengths(self, home: int | None) -> np.ndarray:
+        if home not in self.basis:
+            rows = replace(self.points, mix=None, k=len(self.points.basis), anchors=())
+            own = Sight(rows, wide=True, scale=self.scale)
+            if self.narrow:
+                own = own.rescaled(sizes_of(rows), 1)
+            everyone = np.arange(rows.k)
+            _, squares = own.gram(everyone, everyone[:0], home, wide=True)
+            room = np.finfo(float).max
+            self.basis[home] = np.nan_to_num(np.sqrt(squares), nan=room, posinf=room)  # one of weight zero spoils none
+        return self.basis[home]
+
+
+def sizes_of(points: Points) -> np.ndarray:
+    """The largest number of every row."""
+    everyone = np.arange(len(points))
+    found: dict[Place, Array] = {}
+    for leaf, s, e in points.pieces(len(points)):
+        place = leaf.place
+        top = place.largest(points.block(leaf, s, e, at=everyone))
+        found[place] = place.xp.maximum(found[place], top) if place in found else top
+    top = np.max([np.zeros(len(points)), *(place.fetch(one) for place, one in found.items())], axis=0)
+    return points.source.shards(top).max(axis=0)
+
+
+def core_size(sizes: np.ndarray, k: int, core: int) -> float:
+    """The core-th smallest of the first k, or an anchor's if that is larger: anchors are our own."""
+    return float(max(np.sort(sizes[:k])[core - 1], sizes[k:].max(initial=0.0)))
