@@ -94,7 +94,10 @@ def flat(got: Any) -> np.ndarray:
 
 
 def expected(rule: Any, left: int, dropped: int) -> Any:
-    """The rule after dropping: f as it is if that is enough, else lowered by as little as it takes."""
+    """The rule after dropping: f as it is if that is enough, else lowered by as little as it takes; None: refused."""
+    most = rule.most_dropped(left + dropped)
+    if most is not None and dropped > most:
+        return None
     for by in range(dropped + 1):
         if rule.lowered(by).least() <= left:
             return rule.lowered(by)

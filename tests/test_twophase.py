@@ -38,7 +38,7 @@ from holdfast import (
     twophase,
 )
 from holdfast.attacks import VOTERS
-from holdfast.twophase import AGGREGATORS, Candidates, Winner, elect, gains_of, needs, propose, tolerance
+from holdfast.twophase import AGGREGATORS, Candidates, Winner, elect, gains_of, propose
 from tests.clouds import attacked, gaussian, with_bad_rows
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -88,7 +88,6 @@ def test_each_rule_gets_what_its_call_takes() -> None:
     both = rule.propose(X, rng=rng, start=X[0])
     assert np.array_equal(both.inner.value, CenteredClipping(1.0)(X, start=X[0]))
     assert np.array_equal(both.outer.value, (Bucketing(2) >> CWM())(X, rng=np.random.default_rng(1)))
-    assert needs(Average(), rng=rng, start=X[0]) == {}
     with pytest.raises(BadInput, match="pass rng="):
         rule.propose(X)
 
@@ -451,10 +450,12 @@ def test_no_voter_overturns_an_election_that_honest_ones_agree_on(election: Any,
 # f of an election
 
 
-def test_the_tolerance_of_a_rule_is_the_largest_in_it() -> None:
-    assert tolerance(NNM(3) >> CWTM(2)) == 3
-    assert tolerance(Krum(2)) == 2
-    assert tolerance(Average()) == 0
+def test_the_tolerance_of_a_chain_is_that_of_its_weakest_stage() -> None:
+    assert (NNM(3) >> CWTM(2)).tolerance() == 2
+    assert (NNM(3) >> CWM()).tolerance() == 3
+    assert Krum(2).tolerance() == 2
+    assert Average().tolerance() is None
+    assert TwoPhase(NNM(3) >> Krum(2), OuterMean(1)).tolerance() == 2
 
 
 def test_the_f_that_phase_one_ended_with_trims_the_reports() -> None:

@@ -38,7 +38,7 @@ def decide(
     if not stage.answers:
         raise BadInput(f"{stage!r} gives back many vectors; follow it by a rule, as in {stage!r} >> Average().")
     if rng is not None and not isinstance(rng, Rng):
-        raise BadInput(f"{stage!r} was given rng = {rng!r}; it takes numpy.random.default_rng(seed).")
+        raise BadInput(f"{stage!r} was given rng = {rng!r}; pass rng=numpy.random.default_rng(seed).")
     if stage.random and rng is None:
         raise BadInput(f"{stage!r} draws at random; pass rng=numpy.random.default_rng(seed).")
     if isinstance(stage, OnePass):

@@ -81,6 +81,7 @@ class StreamCenterwO(OnePass):
         updates.look()
         stream = self.open(on_excess=updates.on_excess)
         stream.form, stream.n, stream.dropped = updates, updates.n, updates.dropped()
+        stream.silent = set(updates.silent)
         for at in map(int, updates.sound()):
             stream.take(at, [leaf.row(at, 0, leaf.size) for leaf in updates.leaves])
         return stream.result()
@@ -110,6 +111,7 @@ class Stream:
         self.form: Updates | None = None  # what updates look like
         self.n = 0
         self.dropped: dict[int, str] = {}
+        self.silent: set[int] = set()
         self.early: list[object] = []  # until their majority tells what updates look like
         self.held: list[tuple[int, Vector]] = []
         self.centre: Vector | None = None
@@ -144,7 +146,8 @@ class Stream:
         if self.early:
             self._begin()
         looks = self.form or Updates(0, [], next, {})
-        everyone = replace(looks, n=self.n, malformed=dict(self.dropped), known=None, on_excess=self.on_excess)
+        everyone = replace(looks, n=self.n, malformed=dict(self.dropped), silent=frozenset(self.silent), known=None)
+        everyone.on_excess = self.on_excess
         rule = settled(self.rule, everyone)
         f = rule.tolerance() or 0
         if self.centre is None:
@@ -190,6 +193,7 @@ class Stream:
         said = update if isinstance(update, Malformed) else understood(update)
         if why := misfits([said], flatten(self.like)).get(0):
             self.dropped[at] = why
+            self.silent |= {at} if update is None else set()
             return None
         given = read([update], repr(self.rule), like=self.like)
         given.look()
