@@ -26,3 +26,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 def _names(doctest_namespace: dict[str, Any]) -> None:
     for room in (holdfast, holdfast.attacks):
         doctest_namespace.update({name: getattr(room, name) for name in room.__all__}, np=np)
+
+
+@pytest.fixture
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a library; for "torch device" numpy gets no views, as of tensors on an accelerator."""
+    name: str = request.param
+    if name == "torch device":
+        monkeypatch.setattr("holdfast.arrays.viewable", tuple)
+    return name

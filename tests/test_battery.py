@@ -1,4 +1,4 @@
-"""The hostile inputs on which the field's libraries fail, for every rule of ours, on numpy and on torch.
+"""The hostile inputs on which the field's libraries fail, for every rule of ours, in every library and place.
 
 n = 15, f = 3, d = 64, honest vectors 1 ± 0.1, liars put last, first and in between. Every answer is the
 oracle's on the remaining rows, and within three honest radii of the honest mean for rules that promise it;
@@ -49,6 +49,7 @@ from holdfast import (
 from holdfast.errors import TooManyFaults
 from tests.oracles import oracle
 from tests.rules_under_test import calls
+from tests.shelves import LIBRARIES, NARROW, given, held, numbers
 
 N, F, D = 15, 3, 64
 PROMISED: list[Any] = [
@@ -137,9 +138,10 @@ def placed(H: np.ndarray, B: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarra
 def check(rule: Any, X: np.ndarray, honest: np.ndarray, library: str, promised: bool) -> None:
     """One input: oracle's answer on the rows that are finite, and near the honest mean where promised."""
     with np.errstate(all="ignore"):
+        X = held(X, library)
         sound = np.isfinite(X).all(axis=1)
         needed = calls(rule, X.shape[1])
-        got = np.asarray(rule(torch.from_numpy(X.copy()) if library == "torch" else X, **needed), np.longdouble)
+        got = np.asarray(numbers(rule(given(X, library), **needed)), np.longdouble)
         assert np.isfinite(got).all()
         left = X[sound].astype(np.float64)
         H = X[honest].astype(np.longdouble)
@@ -153,7 +155,7 @@ def check(rule: Any, X: np.ndarray, honest: np.ndarray, library: str, promised: 
         assert np.sqrt(((got - H.mean(axis=0)) ** 2).sum()) <= 3 * radius
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("library", LIBRARIES, indirect=True)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("rule", RULES, ids=repr)
 def test_attacks(rule: Any, case: str, library: str) -> None:
@@ -167,7 +169,7 @@ def test_attacks(rule: Any, case: str, library: str) -> None:
 NEAR: list[Any] = [*SUBSETS, Medoid(), CAF(F), DnC(F), MoNNA(F, pivot=0), StreamCenterwO(F)]
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("library", LIBRARIES, indirect=True)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("rule", NEAR, ids=repr)
 def test_attacks_on_rules_whose_sets_are_not_unique(rule: Any, case: str, library: str) -> None:
@@ -179,13 +181,13 @@ def test_attacks_on_rules_whose_sets_are_not_unique(rule: Any, case: str, librar
         if isinstance(rule, MoNNA) and not honest[0]:
             continue
         with np.errstate(all="ignore"):
-            got = np.asarray(rule(torch.from_numpy(X.copy()) if library == "torch" else X), float)
+            got = np.asarray(numbers(rule(given(X, library))), float)
         centre = X[honest].astype(float).mean(axis=0)
         radius = np.linalg.norm(X[honest].astype(float) - centre, axis=1).max()
         assert np.linalg.norm(got - centre) <= 3 * radius
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("library", LIBRARIES, indirect=True)
 @pytest.mark.parametrize("n", [15, 40])
 @pytest.mark.parametrize("rule", PROMISED, ids=repr)
 def test_a_common_offset(rule: Any, n: int, library: str) -> None:
@@ -194,13 +196,13 @@ def test_a_common_offset(rule: Any, n: int, library: str) -> None:
     H = (1e4 + 0.05 * rng.standard_normal((n - F, 1000))).astype(np.float32)
     B = np.full((F, 1000), 1e4 + 2, np.float32)
     for X, honest in placed(H, B):
-        got = np.asarray(rule(torch.from_numpy(X) if library == "torch" else X), float)
+        got = np.asarray(numbers(rule(given(X, library))), float)
         centre = X[honest].astype(float).mean(axis=0)
         radius = np.linalg.norm(X[honest].astype(float) - centre, axis=1).max()
         assert np.linalg.norm(got - centre) <= 3 * radius
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("library", LIBRARIES, indirect=True)
 @pytest.mark.parametrize("rule", RULES, ids=repr)
 def test_plain_and_degenerate(rule: Any, library: str) -> None:
     rng = np.random.default_rng(0)
@@ -211,8 +213,8 @@ def test_plain_and_degenerate(rule: Any, library: str) -> None:
     check(rule, np.zeros((N, D)), everyone, library, False)
     check(rule, np.zeros((N, D), np.float32), everyone, library, False)
     whole = rng.integers(-50, 50, (N, D))
-    got = rule(torch.from_numpy(whole) if library == "torch" else whole, **calls(rule, D))
-    assert "float64" in str(got.dtype)
+    got = rule(given(whole, library), **calls(rule, D))
+    assert ("float32" if library in NARROW else "float64") in str(got.dtype)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)

@@ -51,11 +51,18 @@ class Leaf:
         view = not isinstance(self.data, Sequence) and self.data.dtype == self.place.dtype(self.kind)
         return spans(self.size, self.place.width(rows, view=view))
 
+    @property
+    def workers(self) -> int:
+        """How many rows are the workers'."""
+        return len(self.data) if isinstance(self.data, Sequence) else self.data.shape[0]
+
     def row(self, i: int, s: int, e: int) -> Array:
         """Columns s to e of one row."""
-        if i >= len(self.data):  # type: ignore[arg-type]
-            return self.extras[i - len(self.data)][s:e]  # type: ignore[arg-type]
-        return self.place.bring(columns(self.data[i], s, e), self.kind)
+        if i >= self.workers:
+            return cast(Array, self.extras[i - self.workers][s:e])
+        if isinstance(self.data, Sequence):
+            return self.place.bring(columns(self.data[i], s, e), self.kind)
+        return self.place.cast(self.data[i, s:e], self.kind)
 
     def block(self, rows: np.ndarray | None, s: int, e: int, *, wide: bool = False) -> Array:
         """Columns s to e of some rows (None: of all workers); a view where that is possible."""
@@ -63,7 +70,7 @@ class Leaf:
         if not isinstance(self.data, Sequence) and (rows is None or not self.extras):
             part = self.data[:, s:e]
             return self.place.cast(part if rows is None else self.place.take(part, rows), computed)
-        chosen = range(len(self.data)) if rows is None else map(int, rows)  # type: ignore[arg-type]
+        chosen = range(self.workers) if rows is None else map(int, rows)
         return self.place.stack([self.row(i, s, e) for i in chosen], computed)
 
     def copies(self, rows: np.ndarray, of: int) -> Array:

@@ -158,5 +158,6 @@ def in_range(M: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     peak = np.abs(M).max(axis=tuple(range(M.ndim - 1)), initial=0.0) if M.ndim > 1 else np.abs(M)
     if not ((peak > 0) & (peak < TINY)).any():
         return M, None
-    room = np.exp2(np.floor(np.log2(np.where((peak > 0) & (peak < TINY), peak, 1.0))))
+    tiny = np.where((peak > 0) & (peak < TINY), peak, 1.0)
+    room = np.exp2(np.maximum(-126.0, np.floor(np.log2(tiny))))  # normal numbers of float32: others may become zero
     return M / room, room

@@ -55,8 +55,7 @@ class Sight:
     def rescaled(self, sizes: np.ndarray, core: int) -> Sight:
         """The same points in float64, at a scale that suits their sizes."""
         if self.narrow:
-            exponents = np.frexp(sizes)[1].clip(-126, 128)
-            return replace(self, wide=True, exponents=exponents, home=None, basis={})
+            return replace(self, wide=True, exponents=exponents_of(sizes), home=None, basis={})
         return replace(self, wide=True, scale=self._scale(sizes, core), home=None, basis={})
 
     def _scale(self, sizes: np.ndarray, core: int) -> float:
@@ -69,8 +68,10 @@ class Sight:
     def gram(self, K: np.ndarray, left: np.ndarray, pivot: int | None, *, wide: bool) -> tuple[np.ndarray, np.ndarray]:
         """Products of the points K[left] with the points K, and the squared lengths of K, seen from the pivot."""
         square = len(left) == len(K)
+        exponents = None if self.exponents is None else self._exponents(K, pivot)
+        factor = None if exponents is None else np.exp2(-exponents)[:, None]
         sums: dict[Place, Sums] = {}
-        for place, Y in self._blocks(K, pivot, wide):
+        for place, Y in self._blocks(K, pivot, factor, wide=wide):
             if place not in sums:
                 sums[place] = place.sums(None if square else left)
             sums[place].add(Y)
@@ -85,19 +86,20 @@ class Sight:
             both = np.append(G, sum((g for _, g in found), np.zeros(n))[None], axis=0)
             both = self.points.source.shards(both).sum(axis=0)
             G, g = both[:-1], both[-1]
-        if self.exponents is None:
+        if exponents is None:
             return G, g
-        back = np.exp2(self._exponents(K, pivot).astype(float))
+        back = np.exp2(exponents)
         return G * back[left][:, None] * back, g * back**2
 
     def _exponents(self, K: np.ndarray, pivot: int | None) -> np.ndarray:
         assert self.exponents is not None
-        own = self.exponents[K]
-        return own if pivot is None else np.maximum(own, self.exponents[pivot])
+        return self.exponents[K] if pivot is None else exponents_of(sizes_of(self.points, K, pivot))
 
-    def _blocks(self, K: np.ndarray, pivot: int | None, wide: bool) -> Iterator[tuple[Place, Array]]:
+    def _blocks(
+        self, K: np.ndarray, pivot: int | None, factor: np.ndarray | None, *, wide: bool
+    ) -> Iterator[tuple[Place, Array]]:
+        """Blocks of the points K, seen from the pivot, at the scale."""
         points, at = self.points, None if len(K) == len(self.points) else K
-        factor = None if self.exponents is None else np.exp2(-self._exponents(K, pivot).astype(float))[:, None]
         if points.mix is not None and pivot is not None:  # subtract weights: what two points share cancels exactly
             M = points.matrix()
             seen = M[K] - M[pivot]
@@ -161,16 +163,23 @@ class Sight:
         return self.basis[home]
 
 
-def sizes_of(points: Points) -> np.ndarray:
-    """The largest number of every row."""
-    everyone = np.arange(len(points))
+def sizes_of(points: Points, K: np.ndarray | None = None, pivot: int | None = None) -> np.ndarray:
+    """The largest number of every row of the points K (None: all), seen from a pivot (None: the origin)."""
+    K = np.arange(len(points)) if K is None else K
     found: dict[Place, Array] = {}
-    for leaf, s, e in points.pieces(len(points)):
-        place = leaf.place
-        top = place.largest(points.block(leaf, s, e, at=everyone))
+    for leaf, s, e in points.pieces(len(K)):
+        place, block = leaf.place, points.block(leaf, s, e, at=K)
+        if pivot is not None:
+            block = block - points.block(leaf, s, e, at=np.array([pivot]))
+        top = place.largest(block)
         found[place] = place.xp.maximum(found[place], top) if place in found else top
-    top = np.max([np.zeros(len(points)), *(place.fetch(one) for place, one in found.items())], axis=0)
+    top = np.max([np.zeros(len(K)), *(place.fetch(one) for place, one in found.items())], axis=0)
     return points.source.shards(top).max(axis=0)
+
+
+def exponents_of(sizes: np.ndarray) -> np.ndarray:
+    """The powers of two of these sizes, as far as float32 has them."""
+    return np.frexp(sizes)[1].clip(-126, 126).astype(float)
 
 
 def core_size(sizes: np.ndarray, k: int, core: int) -> float:

@@ -70,8 +70,8 @@ class StreamCenterwO(OnePass):
             raise BadInput(
                 f"{self!r} was given a {type(X).__name__}; pass an (n, d) array or updates one after the other."
             )
-        if isinstance(X, Updates):
-            return self.one_pass(X)
+        if isinstance(X, Updates) or library(X) is not None:
+            return self.one_pass(read(X, repr(self), **reading))
         stream = self.open(reading.get("like"), on_excess=reading.get("on_excess", "refuse"))
         for update in X:
             stream.add(update)
@@ -242,6 +242,7 @@ class Stream:
                 if leaf.measured and leaf.size
             ]
             most = max((float(place.fetch(place.largest(way))[0]) for place, way in ways), default=0.0)
-            unit = float(np.ldexp(1.0, int(np.frexp(most)[1]))) if 0 < most < 8e307 else 1.0
+            top = 1023 if all(place.float64 for place, _ in ways) else 126
+            unit = float(np.ldexp(1.0, min(top, int(np.frexp(most)[1])))) if 0 < most < 8e307 else 1.0
             squares = (float(place.fetch(place.squares(way / unit))[0]) for place, way in ways)
             return float(np.sqrt(sum(squares)) * unit)
