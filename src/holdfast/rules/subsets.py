@@ -9,8 +9,9 @@ import math
 import numpy as np
 
 from holdfast.errors import BadInput
-from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, value
+from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, Tolerance, value
 from holdfast.rules.clustering import concentrated, even, neighbourhoods
+from holdfast.values import Count
 
 
 @value
@@ -28,8 +29,8 @@ class MDA(DistanceRule):
     array([1.])
     """
 
-    f: int
-    cap: int = 20_000
+    f: Tolerance
+    cap: Count = 20_000
     formula = "mean of the n-f vectors of least diameter"
     promise = "λ = 2f/(n-f)"
     time = "n² d + 1.5^f n²"
@@ -102,8 +103,8 @@ class SMEA(DistanceRule):
     array([1.])
     """
 
-    f: int
-    cap: int = 20_000
+    f: Tolerance
+    cap: Count = 20_000
     precise = True
     formula = "mean of the n-f vectors of least largest covariance eigenvalue"
     promise = "ξ = 4f/(n-2f)"
