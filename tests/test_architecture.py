@@ -13,8 +13,8 @@ from holdfast.rules import CATALOGUE
 SOURCE = Path(holdfast.__file__).parent
 ORDER = [
     {"errors"},
-    {"arrays", "values"},
-    {"places", "structure"},
+    {"arrays", "checks"},
+    {"places", "structure", "values"},
     {"host"},
     {"leaves"},
     {"updates"},

@@ -65,6 +65,7 @@ from holdfast.attacks import (
     seven,
     tailored,
 )
+from holdfast.attacks.hidden import Direction
 from holdfast.attacks.informed import moments, zmax
 from tests.laws import close
 from tests.rules_under_test import EXACT, RULES, calls
@@ -109,7 +110,7 @@ EVERY: list[Attack] = [
 FINITE = [a for a in EVERY if not isinstance(a, (Inf, NaN, Silent, Malformed)) and a != Spread(Silent())]
 SEARCHES = [a for a in FINITE if isinstance(a, (PGA, Canvass)) or "PGA" in repr(a)]
 MODEL = [a for a in FINITE if a not in SEARCHES and "Gauss" not in repr(a)]  # no search, no noise
-ALONG = ("sign", "std", "mean")
+ALONG: tuple[Direction, ...] = ("sign", "std", "mean")
 
 
 def view(seed: int = 0, h: int = 9, b: int = 3, d: int = 5, dtype: Any = np.float64, **more: Any) -> View:
@@ -229,7 +230,7 @@ def towards(H: np.ndarray, along: str) -> np.ndarray:
 
 @pytest.mark.parametrize("along", ALONG)
 @pytest.mark.parametrize(("h", "d"), [(2, 1), (3, 1), (5, 2), (9, 5), (4, 30)])
-def test_min_max_and_min_sum_equal_a_bisection(h: int, d: int, along: str) -> None:
+def test_min_max_and_min_sum_equal_a_bisection(h: int, d: int, along: Direction) -> None:
     for seed in range(3):
         H = np.random.default_rng([seed, h, d]).normal(size=(h, d)) * 3 + 1
         mean, p = H.mean(axis=0), towards(H, along)
@@ -505,7 +506,7 @@ SMOOTH = [(CWTM(3), 0, "std", 40), (CWM(), 0, "sign", 3), (GeometricMedian(), 1,
     [*SMOOTH, *CLIFFS, (Bulyan(3), 2, "sign", 3)],
     ids=repr,
 )
-def test_pga_finds_what_a_fine_grid_finds(rule: Any, seed: int, along: str, d: int) -> None:
+def test_pga_finds_what_a_fine_grid_finds(rule: Any, seed: int, along: Direction, d: int) -> None:
     seen = view(seed, h=14, d=d, rule=rule, f=3)
     best = max(damage(seen, sent) for sent in steps(seen, along, False, 90))
     assert damage(seen, PGA(along=along)(seen)) >= 0.96 * best

@@ -631,8 +631,8 @@ def test_each_split_has_its_law() -> None:
     assert frequencies(Natural()).mean(0) == pytest.approx(natural, abs=0.01)
     assert frequencies(Uniform()).mean(0) == pytest.approx(uniform, abs=0.01)
     for alpha in (0.1, 1.0, 10.0):
-        for prior, p in (("natural", natural), ("uniform", uniform)):
-            q = frequencies(Dirichlet(alpha, prior))
+        for split, p in ((Dirichlet(alpha), natural), (Dirichlet(alpha, "uniform"), uniform)):
+            q = frequencies(split)
             assert q.mean(0) == pytest.approx(p, abs=0.08)
             drawn = p * (1 - p) / (1 + alpha)  # variance of Dir(alpha p); the rest is the draw of 100 images
             assert q.var(0) == pytest.approx(drawn + (p * (1 - p) - drawn) / 100, rel=0.35)
@@ -788,8 +788,8 @@ def test_splits_are_values_with_a_text() -> None:
     for split in (*DRAWN, Shards(shards=3), ByWriter(), Dirichlet()):
         assert parse(repr(split), SPLITS) == split
     assert repr(Dirichlet(0.1)) == "Dirichlet()"
-    with pytest.raises(BadInput, match="prior = 'flat'; it is 'natural' or 'uniform'"):
-        Dirichlet(prior="flat")
+    with pytest.raises(BadInput, match="prior = 'flat'; it is 'natural', 'uniform' or 'byclass'"):
+        parse("Dirichlet(prior='flat')", SPLITS)
     with pytest.raises(BadInput, match="alpha"):
         Dirichlet(alpha=0)
     with pytest.raises(TypeError):

@@ -77,6 +77,80 @@ def test_equals_all_subsets_on_500_instances(rule: Any, measure: Callable[[np.nd
         assert decision.bound == pytest.approx(best, rel=1e-7, abs=1e-7 * size), seed
 
 
+def first_of_least_diameter(D: np.ndarray, f: int) -> tuple[int, ...]:
+    """Of all sets of n - f points with the least diameter the first in index order."""
+    n = len(D)
+    return min(itertools.combinations(range(n), n - f), key=lambda S: (D[np.ix_(S, S)].max(), S))
+
+
+def tied(rng: np.random.Generator, kind: int) -> np.ndarray:
+    """Up to 9 points, many of them at the same distances: a grid, a cube, copies, or a graph of far pairs."""
+    n = int(rng.integers(1, 10))
+    X = rng.integers(0, (3, 2, 4)[kind % 3], (n, (2, 5, 1)[kind % 3])).astype(float)
+    if kind == 3:
+        X[-(n // 3) :] = X[-1]
+    if kind == 4:  # one or two steps apart in any way: D itself, as no cloud of few dimensions has it
+        far = np.triu(rng.random((n, n)) < rng.choice([0.15, 0.3, 0.6]), 1)
+        return np.where(np.eye(n, dtype=bool), 0.0, 1.0 + (far | far.T))
+    return np.asarray(((X[:, None] - X) ** 2).sum(axis=2))
+
+
+def test_of_several_sets_of_least_diameter_the_first_is_kept() -> None:
+    for seed in range(1500):
+        rng = np.random.default_rng(seed)
+        D = tied(rng, seed % 5)
+        for f in range((len(D) + 1) // 2):
+            chosen = MDA(f).weights(D)
+            assert tuple(np.flatnonzero(chosen.weights)) == first_of_least_diameter(D, f), (seed, f)
+            assert chosen.cost == chosen.bound
+
+
+def test_liars_at_the_end_do_not_win_ties() -> None:
+    """Four points of a square, of which any two neighbours are as good: the first two."""
+    square = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.5, 0.5]])
+    assert MDA(2).decide(square).kept == (0, 1, 4)
+    assert MDA(2).decide(square[::-1]).kept == (0, 1, 2)
+
+
+def test_a_search_for_the_first_set_that_runs_out_of_steps_keeps_one_of_least_diameter() -> None:
+    settled = set()
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = rng.integers(0, 2, (24, 12)).astype(float)
+        exact = MDA(8).decide(X)
+        for cap in (*range(5, 60, 6), 400):
+            try:
+                decision = MDA(8, cap=cap).decide(X)
+            except BadInput:
+                continue
+            assert len(decision.kept) == 16
+            assert decision.cost == exact.cost == pytest.approx(diameter(X[list(decision.kept)]))
+            assert decision.kept >= exact.kept  # in index order
+            settled.add(decision.kept == exact.kept)
+    assert settled == {True, False}
+    assert MDA(8, cap=400).decide(X).kept == exact.kept
+
+
+@pytest.mark.parametrize(("n", "f"), [(60, 15), (40, 15), (60, 25), (100, 30)])
+@pytest.mark.parametrize("kind", ["gaussian", "cube", "grid", "pairs", "pentagons"])
+def test_large_rounds_with_many_ties_need_few_steps(n: int, f: int, kind: str) -> None:
+    """A fifth of the usual steps suffices, also for graphs of far pairs in which every vector has to be decided."""
+    rng = np.random.default_rng(n + f)
+    X = {"gaussian": rng.normal(size=(n, 20)), "cube": rng.integers(0, 2, (n, 20)), "grid": rng.integers(0, 4, (n, 5))}
+    if kind in X:
+        D = ((X[kind][:, None].astype(float) - X[kind]) ** 2).sum(axis=2)
+    else:
+        size = 2 if kind == "pairs" else 5  # a cycle of two loses one vector, a cycle of five three
+        D = np.where(np.eye(n, dtype=bool), 0.0, 1.0)
+        for cycle in rng.permutation(n)[: f // (size - size // 2) * size].reshape(-1, size):
+            D[cycle, np.roll(cycle, 1)] = D[np.roll(cycle, 1), cycle] = 2.0
+    chosen = MDA(f, cap=4_000).weights(D)
+    assert np.array_equal(chosen.weights, MDA(f, cap=10**6).weights(D).weights)
+    kept = np.flatnonzero(chosen.weights)
+    assert len(kept) == n - f
+    assert np.sqrt(D[np.ix_(kept, kept)].max()) == chosen.cost
+
+
 def smallest_ball(X: np.ndarray, f: int) -> float:
     """The smallest ball around n - f rows rests on at most d + 1 of them: try the circumcentres of all such sets."""
     n, d = X.shape

@@ -89,7 +89,7 @@ def test_equals_its_oracle(rule: Any, dtype: Any, library: str) -> None:
 @given(tied_clouds(min_n=5, max_n=9))
 @settings(max_examples=150, deadline=None)
 def test_ties_go_to_the_lowest_index(X: np.ndarray) -> None:
-    for rule in (CenterwO(2), MeanwO(2), OuterCenter(2), OuterMean(2), Krum(1), Krum(2, others="n-f-1")):
+    for rule in (CenterwO(2), MeanwO(2), OuterCenter(2), OuterMean(2), Krum(1), Krum(2, others="n-f-1"), MDA(2)):
         if len(X) >= rule.least():
             decision = rule.decide(X)
             assert decision.kept == kept(rule, X), rule
@@ -103,7 +103,7 @@ def test_laws(rule: Any) -> None:
         needed = calls(rule, 6, seed)
         if not rule.random and not isinstance(rule, (*IN_ORDER, MDA)):  # many sets have the least diameter
             laws.permutation(rule, X, rng.permutation(len(X)), **needed)
-        if _moves(rule) and not isinstance(rule, MDA):
+        if _moves(rule):
             laws.translation(rule, X, 100 * rng.standard_normal(6))
             laws.scale(rule, X, 10.0 ** rng.integers(-9, 9))
             if not any(hasattr(stage, "columns") for stage in rule.stages()):

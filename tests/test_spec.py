@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from holdfast import NNM, Average, BadInput, Clip, GeometricMedian, Krum, MeanwO, MultiKrum, parse
 from holdfast.rules import CATALOGUE
 from holdfast.rules.base import Chain, DistanceRule, value
-from holdfast.values import COUNTS, FLAGS, LENGTHS, OTHERS
 from tests.rules_under_test import RULES
 
 
@@ -99,10 +97,7 @@ def test_only_stages_chain() -> None:
         NNM(1) >> 3  # type: ignore[operator]
 
 
-def test_every_field_is_checked_by_name() -> None:
-    known = {*COUNTS, *LENGTHS, *FLAGS, *OTHERS}
-    for rule in CATALOGUE.values():
-        assert {field.name for field in fields(rule)} <= known | set(rule.choices)
+def test_every_field_is_checked() -> None:
     with pytest.raises(BadInput, match="True or False"):
         parse("CWM(lower='no')")
     with pytest.raises(BadInput, match="ties = 'some'"):

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, Unpack, runtime
 
 import numpy as np
 
+from holdfast.checks import check_field
 from holdfast.errors import BadInput, BrokenRule
 from holdfast.updates import Reading, Updates, read
-from holdfast.values import Value
+from holdfast.values import Tolerance, Value
 from holdfast.values import value as value
 
 if TYPE_CHECKING:
@@ -68,6 +69,11 @@ class Stage(Value):
     chains: ClassVar[bool] = True  # can stand behind other stages
     answers: ClassVar[bool] = True  # with one vector, whatever n is
     why: ClassVar[str] = "weight zero"  # said of a worker that was left out
+
+    def __post_init__(self) -> None:
+        if type(f := vars(self).get("f", 0)) is not int or f < 0:
+            check_field(self, "f", Tolerance | None)  # a rule's own `f: int` is a tolerance too
+        super().__post_init__()
 
     def tolerance(self) -> int | None:
         """The number f of Byzantine workers that it assumes at most; None if it has no f."""

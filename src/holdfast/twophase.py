@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from holdfast.errors import BadInput
 from holdfast.rules import CATALOGUE, CenterwO, MeanwO, OuterCenter, OuterMean
 from holdfast.rules.base import Rng, Stage
 from holdfast.updates import Reading, read
-from holdfast.values import Value, value
+from holdfast.values import NonNegative, Value, value
 
 log = logging.getLogger("holdfast")
 WINNERS = ("inner", "outer")
@@ -38,8 +38,7 @@ class Ballot(Value):
     ('outer', 1.0)
     """
 
-    ties: str = "inner"
-    choices = {"ties": WINNERS}
+    ties: Literal["inner", "outer"] = "inner"
 
     def count(self, gains: np.ndarray, f: int) -> tuple[str, float]:
         """Who wins, and by how many votes for Outer; a gain is a voter's loss at Inner minus that at Outer."""
@@ -63,7 +62,7 @@ class Numeric(Value):
     ('outer', 0.25)
     """
 
-    margin: float = 0.0
+    margin: NonNegative = 0.0
 
     def count(self, gains: np.ndarray, f: int) -> tuple[str, float]:
         """Who wins, and by what trimmed mean; infinities of both signs elect Inner."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from holdfast.attacks.base import Attack, Rows, View, lengths
@@ -38,11 +40,10 @@ class LabelFlip(Attack):
     array([9, 0])
     """
 
-    by: str = "reverse"
+    by: Literal["reverse", "authors"] = "reverse"
     kind = "sneak"
     formula = "gradients at labels π(y)"
     source = "Yi et al. 2024"
-    choices = {"by": ("reverse", "authors")}
 
     def __call__(self, seen: View) -> Rows:
         return seen.own
@@ -88,11 +89,10 @@ class Gauss(Attack):
     5.0
     """
 
-    length: str = "same"
+    length: Literal["same", "deviation", "minus"] = "same"
     kind = "siege"
     formula = "‖x_i‖ g/‖g‖, g Gaussian"
     source = "Yi et al. 2024"
-    choices = {"length": ("same", "deviation", "minus")}
 
     def __call__(self, seen: View) -> Rows:
         own = seen.own

@@ -7,20 +7,21 @@ from typing import Any
 import numpy as np
 
 from holdfast.attacks.base import Attack, Rows, View, copies
-from holdfast.attacks.hidden import direction
+from holdfast.attacks.hidden import Direction, direction
 from holdfast.attacks.tailored import Small, damage
 from holdfast.errors import BadInput
 from holdfast.rules import CWM, CWTM, Average, GeometricMedian, Krum, NormBoundedMean
-from holdfast.values import value
+from holdfast.values import NonNegative, value
 
-RANGES: dict[type, tuple[str, float, float]] = {  # rule -> direction, factor from γ to γ, γ stays below
+RANGES: dict[type, tuple[Direction, float, float]] = {  # rule -> direction, factor from γ to γ, γ stays below
     Krum: ("mean", 1.1, 20.0),
     CWTM: ("sign", 1.1, 20.0),
     NormBoundedMean: ("sign", 1.2, 2000.0),
     GeometricMedian: ("sign", 1.2, 2000.0),
     CWM: ("mean", 1.2, 2000.0),
 }
-OTHERS = ("sign", 1.4, 1000.0)  # two phases; the program stops with an error at rules that it has no search for
+# two phases; the program stops with an error at rules that it has no search for
+OTHERS: tuple[Direction, float, float] = ("sign", 1.4, 1000.0)
 
 
 @value
@@ -42,7 +43,7 @@ class CodedPGA(Attack):
     array([ True])
     """
 
-    scale: float = 10.0
+    scale: NonNegative = 10.0
     kind = "siege"
     formula = "mean_H - γ p, γ from 1 on in absolute numbers, p by the rule"
     source = "the program of Yi et al. 2024"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from holdfast.attacks.base import Attack, Rows, View, copies, gram, lengths, pairwise, spread
 from holdfast.attacks.informed import moments
 from holdfast.errors import BadInput
-from holdfast.values import value
+from holdfast.values import WorkerIndex, value
 
-DIRECTIONS = ("sign", "std", "mean")
+Direction = Literal["sign", "std", "mean"]
 
 
 @value
@@ -26,11 +28,10 @@ class MinMax(Attack):
     array([[1.]])
     """
 
-    along: str = "std"
+    along: Direction = "std"
     kind = "sneak"
     formula = "mean_H - γ p, at most the honest diameter from all"
     source = "Shejwalkar and Houmansadr 2021"
-    choices = {"along": DIRECTIONS}
 
     def __call__(self, seen: View) -> Rows:
         mean, p = seen.honest.mean(axis=0), direction(seen.honest, self.along)
@@ -54,11 +55,10 @@ class MinSum(Attack):
     array([[1.]])
     """
 
-    along: str = "std"
+    along: Direction = "std"
     kind = "sneak"
     formula = "mean_H - γ p, at most the largest honest sum of squares"
     source = "Shejwalkar and Houmansadr 2021"
-    choices = {"along": DIRECTIONS}
 
     def __call__(self, seen: View) -> Rows:
         mean, p = seen.honest.mean(axis=0), direction(seen.honest, self.along)
@@ -78,7 +78,7 @@ class Mimic(Attack):
     array([[3.]])
     """
 
-    worker: int | None = None
+    worker: WorkerIndex | None = None
     kind = "sneak"
     formula = "x_k of one honest k"
     source = "Karimireddy et al. 2022"
@@ -129,7 +129,7 @@ class Spread(Attack):
         return spread(rows.mean(axis=0), seen.own)
 
 
-def direction(honest: Rows, along: str) -> np.ndarray:
+def direction(honest: Rows, along: Direction) -> np.ndarray:
     """The unit vector along the signs of the mean, the deviations, or the mean; zero where these vanish."""
     mean = honest.mean(axis=0)
     p = moments(honest)[1] if along == "std" else np.sign(mean) if along == "sign" else mean

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 
 from holdfast.attacks.base import Attack, Rows, View, copies
-from holdfast.values import value
+from holdfast.values import NonNegative, value
 
 
 @value
@@ -24,11 +25,10 @@ class Omniscient(Attack):
     (array([[-9.]]), array([[-16.]]))
     """
 
-    form: str = "program"
+    form: Literal["program", "text"] = "program"
     kind = "siege"
     formula = "mean_B - (2n/b) mean_all"
     source = "Yi et al. 2024"
-    choices = {"form": ("program", "text")}
 
     def __call__(self, seen: View) -> Rows:
         if not len(seen.own):
@@ -50,7 +50,7 @@ class Empire(Attack):
     array([[-1.]])
     """
 
-    scale: float = 0.1
+    scale: NonNegative = 0.1
     kind = "sneak"
     formula = "-ε mean_H"
     source = "Xie et al. 2020"
@@ -78,11 +78,10 @@ class ScaledVariance(Attack):
     """
 
     z: float = 20.0
-    over: str = "all"
+    over: Literal["all", "honest"] = "all"
     kind = "siege"
     formula = "mean - z std"
     source = "Yi et al. 2024"
-    choices = {"over": ("all", "honest")}
 
     def __call__(self, seen: View) -> Rows:
         rows = (seen.honest, seen.own) if self.over == "all" else (seen.honest,)

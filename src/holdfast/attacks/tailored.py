@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from holdfast.attacks.base import Attack, Rows, View, copies, gram, lengths, spread
-from holdfast.attacks.hidden import DIRECTIONS, direction
+from holdfast.attacks.hidden import Direction, direction
 from holdfast.errors import BadInput
 from holdfast.rules.base import CoordinateRule
 from holdfast.twophase import TwoPhase
@@ -45,12 +46,11 @@ class PGA(Attack):
     array([ True])
     """
 
-    along: str = "sign"
+    along: Direction = "sign"
     spread: bool = False
     kind = "either"
     formula = "mean_H - γ sign(mean_H), γ by search against the rule"
     source = "Shejwalkar et al. 2022"
-    choices = {"along": DIRECTIONS}
 
     def __call__(self, seen: View) -> Rows:
         if not len(seen.own):
@@ -73,13 +73,12 @@ class Canvass(Attack):
     (2, 1)
     """
 
-    along: str = "sign"
+    along: Direction = "sign"
     spread: bool = True
-    by: str = "loss"
+    by: Literal["loss", "distance"] = "loss"
     kind = "either"
     formula = "mean_H - γ p, γ by search against the election"
     source = "holdfast"
-    choices = {"along": DIRECTIONS, "by": ("loss", "distance")}
 
     def __call__(self, seen: View) -> Rows:
         if not isinstance(seen.rule, TwoPhase) or not len(seen.own):
@@ -89,7 +88,7 @@ class Canvass(Attack):
         return _along(seen, self.along, self.spread, _elected, whole=seen.losses is not None)
 
 
-def _along(seen: View, along: str, apart: bool, harm: Harm, whole: bool = False) -> Rows:
+def _along(seen: View, along: Direction, apart: bool, harm: Harm, whole: bool = False) -> Rows:
     """The rows mean - γ p of the γ that does most harm."""
     mean, p = seen.honest.mean(axis=0), direction(seen.honest, along)
     p = p if p.any() else np.full_like(p, 1 / np.sqrt(len(p)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,9 +11,8 @@ from holdfast.data.dataset import Dataset
 from holdfast.data.frequencies import byclass, fitting, quotas
 from holdfast.data.pools import Decks, Indices, Request, Rng, Share, apiece, cut, divide
 from holdfast.errors import BadInput
-from holdfast.values import Value, check, value
+from holdfast.values import Count, Positive, Value, value
 
-PRIORS = ("natural", "uniform", "byclass")
 TINY = 1e-300  # below it, floating point no longer keeps the law
 
 
@@ -76,8 +77,7 @@ class Natural(Split):
     Natural()
     """
 
-    choices = {"prior": ("natural", "byclass")}
-    prior: str = "natural"
+    prior: Literal["natural", "byclass"] = "natural"
 
     def written(self) -> str:
         """Its text: the usual prior is in its name already."""
@@ -146,13 +146,8 @@ class Dirichlet(Mixture):
     (1.0, True)
     """
 
-    alpha: float = 0.1
-    prior: str = "natural"
-
-    def __post_init__(self) -> None:
-        check(self)
-        if self.prior not in PRIORS:
-            raise BadInput(f"Dirichlet was given prior = {self.prior!r}; it is {' or '.join(map(repr, PRIORS))}.")
+    alpha: Positive = 0.1
+    prior: Literal["natural", "uniform", "byclass"] = "natural"
 
     def weights(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
         return byclass(sizes) if self.prior == "byclass" else sizes
@@ -179,7 +174,7 @@ class Shards(Split):
     Shards(shards=3)
     """
 
-    shards: int = 2
+    shards: Count = 2
 
     def shares(self, dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
         pool, rest = divide(dataset, ask, dataset.sizes() / max(1, len(dataset)), rng)

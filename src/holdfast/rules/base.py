@@ -13,6 +13,7 @@ from holdfast.contract import (
     Weights,
     value,
 )
+from holdfast.values import Tolerance
 
 __all__ = [
     "Chain",
@@ -24,6 +25,7 @@ __all__ = [
     "OnePass",
     "Rng",
     "Stage",
+    "Tolerance",
     "Weights",
     "value",
 ]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 
-from holdfast.rules.base import DistanceRule, Distances, Mixing, Rng, Stage, Weights, value
+from holdfast.rules.base import DistanceRule, Distances, Mixing, Rng, Stage, Tolerance, Weights, value
+from holdfast.values import Count, Positive
 
 FAR = 1e8  # in radii: beyond this only the direction of a vector matters, and weights would lose their digits
 BEYOND = 2.0**-300  # brings a vector whose squared length overflows back into sight, for the next pull
+
+Anchor = Literal["start", "origin", "medoid"]
 
 
 @value
@@ -21,10 +25,13 @@ class Pull(Mixing):
     vector acts as it would from its own place, up to 1e-8 of a radius. Part of other rules, not one itself.
     """
 
-    anchor: str  # "start", "origin" or "medoid"
+    anchor: Anchor
     length: float = 0.0
     beyond: float = BEYOND  # of a vector out of sight, the part that is kept
     lengths = ("length",)
+
+    def __post_init__(self) -> None:
+        """Nothing is checked: rules that checked their own fields build it, and `length` may be infinite."""
 
     @property
     def anchors(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -55,7 +62,7 @@ def _shrink(squares: np.ndarray, limit: float, beyond: float = 0.0) -> np.ndarra
     return np.where(np.isinf(squares), beyond, np.minimum(1.0, ratio))
 
 
-def pulled(rule: Stage, anchor: str, tau: float = 0.0) -> tuple[Stage, ...]:
+def pulled(rule: Stage, anchor: Anchor, tau: float = 0.0) -> tuple[Stage, ...]:
     """A rule behind as many pulls as the range of float64 can take; those that change nothing cost nothing.
 
     What is still out of sight then, more than 1e300 times as far as the others, is put on the anchor.
@@ -75,7 +82,7 @@ class Clip(Mixing):
     array([0.6, 0.8])
     """
 
-    tau: float
+    tau: Positive
     anchors = ("origin",)
     lengths = ("tau",)
     formula = "y_i = x_i min(1, τ/‖x_i‖)"
@@ -109,7 +116,7 @@ class NormBoundedMean(DistanceRule):
     array([0.6, 0.8])
     """
 
-    tau: float
+    tau: Positive
     anchors = ("origin",)
     lengths = ("tau",)
     formula = "mean of x_i min(1, τ/‖x_i‖)"
@@ -145,8 +152,8 @@ class CenteredClipping(DistanceRule):
     array([1.125])
     """
 
-    tau: float
-    iterations: int = 1
+    tau: Positive
+    iterations: Count = 1
     anchors = ("start",)
     lengths = ("tau",)
     precise = True
@@ -186,7 +193,7 @@ class ARC(Mixing):
     array([2.25])
     """
 
-    f: int
+    f: Tolerance
     anchors = ("origin",)
     formula = "y_i = x_i min(1, C/‖x_i‖), C the ⌊2f(n-f)/n⌋+1-th largest norm"
     promise = "keeps a rule's κ up to constants"

@@ -7,11 +7,13 @@ larger or, for CenterwO as an agnostic robust aggregator, not true.
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import numpy as np
 
 from holdfast.errors import BadInput
-from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, Weights, value
-from holdfast.values import check
+from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, Tolerance, Weights, value
+from holdfast.values import AtLeast, Count
 
 ROOM = 1e-4  # part of a radius by which the program of Yi et al. widens a ball
 STEPS = 50  # concentration steps at most
@@ -81,7 +83,7 @@ def concentrated(D: Distances, masks: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return masks, costs
 
 
-TIES: dict[str, tuple[str, ...]] = {"ties": ("first", "all")}
+Ties = Literal["first", "all"]
 
 
 @value
@@ -106,10 +108,9 @@ class CenterwO(DistanceRule):
     array([1.])
     """
 
-    f: int
-    candidates: int | None = None
-    ties: str = "first"
-    choices = TIES
+    f: Tolerance
+    candidates: Count | None = None
+    ties: Ties = "first"
     formula = "mean of the n-f nearest to argmin_i max ‖x - x_i‖"
     promise = "λ = (3f-1)/(n-f)"
     time = "n² d"
@@ -161,11 +162,10 @@ class MeanwO(DistanceRule):
     array([1.])
     """
 
-    f: int
-    refine: int = 0
-    candidates: int | None = None
-    ties: str = "first"
-    choices = TIES
+    f: Tolerance
+    refine: Annotated[int, AtLeast(0)] = 0
+    candidates: Count | None = None
+    ties: Ties = "first"
     formula = "mean of the n-f nearest to argmin_i Σ ‖x - x_i‖²"
     promise = "κ ≤ 5.83 f/(n-2f)"
     time = "n² d"
@@ -174,7 +174,7 @@ class MeanwO(DistanceRule):
     source = "Yi et al. 2024, Algorithm 2"
 
     def __post_init__(self) -> None:
-        check(self)
+        super().__post_init__()
         if self.refine and self.ties == "all":
             raise BadInput(
                 f"{self!r} cannot do both: a refined set has no centre to which others are as near; choose one."
@@ -241,7 +241,7 @@ class OuterCenter(DistanceRule):
     array([5.])
     """
 
-    f: int
+    f: Tolerance
     formula = "mean without the f nearest to argmin_i max ‖x - x_i‖"
     promise = "none by itself (unbounded); half of a two-phase round"
     time = "n² d"
@@ -267,7 +267,7 @@ class OuterMean(DistanceRule):
     array([5.])
     """
 
-    f: int
+    f: Tolerance
     formula = "mean without the f nearest to argmin_i Σ ‖x - x_i‖²"
     promise = "none by itself (unbounded); half of a two-phase round"
     time = "n² d"

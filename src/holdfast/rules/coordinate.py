@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 
 from holdfast.arrays import Array, device, namespace
-from holdfast.rules.base import CoordinateRule, value
+from holdfast.rules.base import CoordinateRule, Tolerance, value
 
 FEW = 16  # rows that are ordered by comparing whole rows with each other
 
@@ -127,7 +127,7 @@ class CWTM(CoordinateRule):
     array([2.])
     """
 
-    f: int
+    f: Tolerance
     portable = True
     formula = "mean of each coordinate's n-2f middle values"
     promise = "κ = f/(n-2f), optimal"
@@ -156,7 +156,7 @@ class MeaMed(CoordinateRule):
     array([1.33333333])
     """
 
-    f: int
+    f: Tolerance
     portable = True
     formula = "mean of each coordinate's n-f values nearest to its median"
     promise = "κ ≤ (1+√(1+κ of the median))² f/(n-2f)"

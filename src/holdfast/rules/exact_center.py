@@ -13,8 +13,9 @@ import math
 
 import numpy as np
 
-from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, value
+from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, Tolerance, value
 from holdfast.rules.clustering import even, finite, neighbourhoods, radii
+from holdfast.values import Count
 
 BATCH, TIGHT, STEPS = 64, 1e-9, 400  # nodes at once; relative gap of a ball; most steps towards one
 
@@ -34,8 +35,8 @@ class CenterExact(DistanceRule):
     array([1.])
     """
 
-    f: int
-    cap: int = 2_000
+    f: Tolerance
+    cap: Count = 2_000
     precise = True
     formula = "mean of the n-f vectors in the smallest ball"
     promise = "λ ≤ (1+√2) f/(n-f)"

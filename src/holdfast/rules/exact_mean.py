@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, value
+from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, Tolerance, value
 from holdfast.rules.clustering import concentrated, even, finite, neighbourhoods, sums_of_squares
+from holdfast.values import Count
 
 BATCH = 128  # nodes opened at once
 SURE = 1e-11  # of the total: sums of squares closer than this count as equal
@@ -38,8 +39,8 @@ class MeanExact(DistanceRule):
     array([1.])
     """
 
-    f: int
-    cap: int = 10_000
+    f: Tolerance
+    cap: Count = 10_000
     formula = "mean of the n-f vectors of least sum of squares"
     promise = "κ = 4f/(n-2f)"
     time = "n² d + search"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import numpy as np
 
 from holdfast.errors import BadInput
-from holdfast.rules.base import DistanceRule, Distances, Mixing, Rng, Stage, Weights, value
+from holdfast.rules.base import DistanceRule, Distances, Mixing, Rng, Stage, Tolerance, Weights, value
 from holdfast.rules.clustering import even
 from holdfast.rules.coordinate import MeaMed
+from holdfast.values import Count
 
-FORMS = ("n-f-2", "n-f-1")
+Others = Literal["n-f-2", "n-f-1"]
+FORMS = get_args(Others)
 
 
 def krum_scores(D: Distances, others: int, squared: bool) -> np.ndarray:
@@ -19,15 +23,15 @@ def krum_scores(D: Distances, others: int, squared: bool) -> np.ndarray:
 
 
 class _Krum(DistanceRule):
-    f: int
-    others: str
+    f: Tolerance
+    others: Others
     squared: bool
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.others not in FORMS:
             name = type(self).__name__
             raise BadInput(f"{name} was given others = {self.others!r}; the forms are {' and '.join(FORMS)}.")
+        super().__post_init__()
 
     def least(self) -> int:
         return 2 * self.f + (3 if self.others == "n-f-2" else 1)
@@ -53,8 +57,8 @@ class Krum(_Krum):
     array([1.5])
     """
 
-    f: int
-    others: str = "n-f-2"
+    f: Tolerance
+    others: Others = "n-f-2"
     squared: bool = True
     formula = "x_j, j = argmin_i Σ ‖x - x_i‖² over its n-f-2 nearest others"
     promise = "κ ≤ (√(2(n-f))+√(f+1))²/(n-2f-1)"
@@ -81,9 +85,9 @@ class MultiKrum(_Krum):
     array([1.5])
     """
 
-    f: int
-    m: int | None = None
-    others: str = "n-f-2"
+    f: Tolerance
+    m: Count | None = None
+    others: Others = "n-f-2"
     squared: bool = True
     formula = "mean of the m vectors of least Krum score"
     promise = "κ by `holdfast bounds`; at most Krum's"
@@ -103,7 +107,7 @@ class MultiKrum(_Krum):
 class Selection(Mixing):
     """The first half of Bulyan: the n - 2f vectors that Krum picks one after the other, each without those before."""
 
-    f: int
+    f: Tolerance
 
     def size(self, n: int) -> int:
         return n - 2 * self.f
@@ -133,7 +137,7 @@ class Bulyan(Stage):
     array([1.5])
     """
 
-    f: int
+    f: Tolerance
     formula = "n-2f Krum picks, then each coordinate's n-4f values nearest to the median"
     promise = "none known here"
     time = "n² d + n³"

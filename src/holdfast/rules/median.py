@@ -7,6 +7,7 @@ import numpy as np
 from holdfast.rules.base import DistanceRule, Distances, Rng, Stage, Weights, value
 from holdfast.rules.clipping import pulled
 from holdfast.rules.clustering import even, nearest
+from holdfast.values import Count, NonNegative
 
 STEPS, STILL = 2000, 1e-10  # most steps of the search; how little of a radius the answer may still move
 NEWTON = 200  # vectors up to which a step may solve an equation of that size, and how many steps may
@@ -32,8 +33,8 @@ class GeometricMedian(DistanceRule):
     array([1., 0.])
     """
 
-    iterations: int | None = None
-    floor: float = 0.0
+    iterations: Count | None = None
+    floor: NonNegative = 0.0
     lengths = ("floor",)
     majority = True
     precise = True

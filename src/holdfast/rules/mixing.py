@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.rules.base import Distances, Mixing, Rng, value
+from holdfast.rules.base import Distances, Mixing, Rng, Tolerance, value
+from holdfast.values import Count
 
 
 @value
@@ -21,7 +22,7 @@ class NNM(Mixing):
     array([1.5])
     """
 
-    f: int
+    f: Tolerance
     formula = "y_i = mean of the n-f nearest to x_i"
     promise = "κ ≤ 5.83 f/(n-2f) · (1 + κ of the rule behind it)"
     time = "n² d"
@@ -50,7 +51,7 @@ class Bucketing(Mixing):
     array([2.5])
     """
 
-    s: int
+    s: Count
     random = True
     formula = "y_j = mean of s vectors drawn at random"
     promise = "variance / s; a liar spoils a bucket"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast.errors import BadInput
-from holdfast.rules.base import CoordinateRule, DistanceRule, Distances, Rng, Stage, Weights, value
+from holdfast.rules.base import CoordinateRule, DistanceRule, Distances, Rng, Stage, Tolerance, Weights, value
 from holdfast.rules.clipping import pulled
 from holdfast.rules.clustering import even, nearest
+from holdfast.values import WorkerIndex
 
 
 @value
@@ -53,7 +54,7 @@ class CGE(DistanceRule):
     array([1.5])
     """
 
-    f: int
+    f: Tolerance
     anchors = ("origin",)
     formula = "mean of the n-f of least ‖x_i‖"
     promise = "bounded by the honest norms, not by their spread"
@@ -84,8 +85,8 @@ class MoNNA(DistanceRule):
     array([1.])
     """
 
-    f: int
-    pivot: int
+    f: Tolerance
+    pivot: WorkerIndex
     formula = "mean of the n-f nearest to x_pivot"
     promise = "that of K(x_p), if the pivot is honest"
     time = "n d"

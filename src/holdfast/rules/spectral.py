@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from holdfast.rules.base import DistanceRule, Distances, Rng, Stage, Weights, value
+from holdfast.rules.base import DistanceRule, Distances, Rng, Stage, Tolerance, Weights, value
 from holdfast.rules.clipping import pulled
 from holdfast.rules.clustering import even
+from holdfast.values import Positive
 
 
 def gram(D: Distances, w: Weights) -> np.ndarray:
@@ -48,7 +49,7 @@ class CAF(DistanceRule):
     array([1.0074919])
     """
 
-    f: int
+    f: Tolerance
     precise = True
     formula = "weighted mean of least covariance along a path of filters"
     promise = "none known here"
@@ -90,8 +91,8 @@ class DnC(DistanceRule):
     array([1.])
     """
 
-    f: int
-    filter: float = 1.0
+    f: Tolerance
+    filter: Positive = 1.0
     precise = True
     formula = "mean without the ⌈c f⌉ farthest along the principal direction"
     promise = "none (unbounded for f > 1): liars in several directions survive"

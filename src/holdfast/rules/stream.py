@@ -15,7 +15,7 @@ from holdfast.decision import Decision
 from holdfast.errors import BadInput
 from holdfast.geometry import distances
 from holdfast.points import Points
-from holdfast.rules.base import OnePass, Rng, value
+from holdfast.rules.base import OnePass, Rng, Tolerance, value
 from holdfast.rules.clustering import radii
 from holdfast.settle import note_of, settled
 from holdfast.structure import Malformed, build, flatten, majority, misfits, understood
@@ -45,7 +45,7 @@ class StreamCenterwO(OnePass):
     array([1., 1.])
     """
 
-    f: int
+    f: Tolerance
     formula = "mean of the n-f nearest to a centre elected by the first 2f+1; one pass"
     promise = "λ ≤ (4f-2)/(n-f)"
     time = "(f² + n) d"

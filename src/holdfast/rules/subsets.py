@@ -5,12 +5,14 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from contextlib import suppress
 
 import numpy as np
 
 from holdfast.errors import BadInput
-from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, value
+from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, Tolerance, value
 from holdfast.rules.clustering import concentrated, even, neighbourhoods
+from holdfast.values import Count
 
 
 @value
@@ -22,14 +24,16 @@ class MDA(DistanceRule):
     (f, λ)-resilient for λ = 2f/(n-f), exactly. Whether a diameter is possible is a vertex cover of f among the pairs
     that are farther apart, which a search tree finds in about 1.5^f steps instead of trying all subsets; after `cap`
     steps it refuses and says how many subsets there are. The decision's cost is the diameter. O(n² d) time beyond.
-    Where several sets have the least diameter, vectors of least summed distance to the set stay in.
+    Ties go to the lowest index: of several sets of least diameter, the first one in index order is kept. The search
+    for it takes what is left of `cap`. If that is not enough, the answer still has the least diameter, and only the
+    workers that were decided by then are those of the first set.
 
     >>> MDA(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
     """
 
-    f: int
-    cap: int = 20_000
+    f: Tolerance
+    cap: Count = 20_000
     formula = "mean of the n-f vectors of least diameter"
     promise = "λ = 2f/(n-f)"
     time = "n² d + 1.5^f n²"
@@ -38,30 +42,55 @@ class MDA(DistanceRule):
     source = "El Mhamdi et al. 2018"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
-        n = len(D)
-        steps = itertools.count()
-        widths = np.unique(D)
-        low, high = 0, len(widths) - 1
-        cover = np.zeros(n, bool)
-        while low < high or (low == high and not self._fits(D, widths[low], cover)):
+        n, steps = len(D), itertools.count()
+        square, cover = self._least(D, steps)
+        cover = self._first(square < D, cover, steps)
+        kept = np.flatnonzero(~cover)[: n - self.f]
+        return Choice(even(kept, n), math.sqrt(square), math.sqrt(square), power=1)
+
+    def _least(self, D: Distances, steps: itertools.count[int]) -> tuple[float, np.ndarray]:
+        """The least squared diameter of n - f points, and at most f points without which the others have it."""
+        squares, nobody = np.unique(D), np.zeros(len(D), bool)
+        low, high, cover = 0, len(squares) - 1, nobody
+        while low < high:
             middle = (low + high) // 2
-            found = self._cover(widths[middle] < D, steps)
+            found = self._cover(squares[middle] < D, nobody, steps)
             if found is None:
                 low = middle + 1
             else:
                 high, cover = middle, found
-        sums = np.sqrt(np.minimum(D, widths[high]))[~cover].sum(axis=0)
-        order = np.lexsort((np.arange(n), sums, cover))
-        return Choice(even(np.sort(order[: n - self.f]), n), math.sqrt(widths[high]), math.sqrt(widths[high]), power=1)
+        return float(squares[high]), cover
 
-    def _fits(self, D: Distances, width: float, cover: np.ndarray) -> bool:
-        return not (D[np.ix_(~cover, ~cover)] > width).any()
+    def _first(self, conflict: np.ndarray, cover: np.ndarray, steps: itertools.count[int]) -> np.ndarray:
+        """The cover that keeps the set of n - f points that is first in index order.
 
-    def _cover(self, conflict: np.ndarray, steps: itertools.count[int]) -> np.ndarray | None:
-        """At most f points without which no pair is in conflict; None if there are none."""
-        open_ = [(np.zeros(len(conflict), bool), self.f)]
+        Each point in turn is kept if some cover does without it. Most points are not in the cover at hand, which
+        is the answer for them; for the others a search looks for another cover.
+        """
+        gone = np.zeros(len(cover), bool)  # what the points before exclude
+        with suppress(BadInput):  # out of steps: the cover at hand keeps a set of least diameter
+            for point in range(len(cover)):
+                if np.count_nonzero(~cover[:point]) == len(cover) - self.f:
+                    break
+                if cover[point] and not gone[point]:
+                    found = self._cover(conflict, gone | conflict[point], steps)
+                    cover = cover if found is None else found
+                if cover[point]:
+                    gone[point] = True
+                else:
+                    gone |= conflict[point]
+        return cover
+
+    def _cover(self, conflict: np.ndarray, gone: np.ndarray, steps: itertools.count[int]) -> np.ndarray | None:
+        """At most f points, all that are gone among them, without which no pair is in conflict; None if there are none.
+
+        A point is added only if it is in conflict with a point that is not gone.
+        """
+        open_ = [(gone, self.f - int(gone.sum()))]
         while open_:
             gone, left = open_.pop()
+            if left < 0:
+                continue
             if next(steps) > self.cap:
                 _refuse(self, len(conflict), self.f)
             edges = conflict & ~gone & ~gone[:, None]
@@ -69,14 +98,12 @@ class MDA(DistanceRule):
             pick = int(degree.argmax())
             if degree[pick] == 0:
                 return gone
-            if degree.sum() / 2 > left * degree[pick]:
+            if degree.sum() / 2 > np.sort(degree)[len(degree) - left :].sum():  # more pairs than `left` points can end
                 continue
-            if degree[pick] <= left:  # either its partners go
-                open_.append((gone | edges[pick], left - int(degree[pick])))
-            if left:  # or it goes itself, which is tried first
-                alone = gone.copy()
-                alone[pick] = True
-                open_.append((alone, left - 1))
+            open_.append((gone | edges[pick], left - int(degree[pick])))  # either its partners go
+            alone = gone.copy()  # or it goes itself, which is tried first
+            alone[pick] = True
+            open_.append((alone, left - 1))
         return None
 
 
@@ -102,8 +129,8 @@ class SMEA(DistanceRule):
     array([1.])
     """
 
-    f: int
-    cap: int = 20_000
+    f: Tolerance
+    cap: Count = 20_000
     precise = True
     formula = "mean of the n-f vectors of least largest covariance eigenvalue"
     promise = "ξ = 4f/(n-2f)"

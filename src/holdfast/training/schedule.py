@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.values import Value, value
+from holdfast.values import Count, NonNegative, Value, value
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,8 +49,8 @@ class Steps(Schedule):
     0.25
     """
 
-    every: int
-    scale: float = 0.1
+    every: Count
+    scale: NonNegative = 0.1
 
     def __call__(self, t: int, rounds: int) -> float:
         try:
@@ -67,7 +67,7 @@ class InverseRoot(Schedule):
     0.5
     """
 
-    every: int = 1
+    every: Count = 1
 
     def __call__(self, t: int, rounds: int) -> float:
         return float(1 / math.sqrt(1 + t / self.every))
