@@ -85,7 +85,7 @@ def oracle(rule: Stage, X: Any, rng: np.random.Generator | None = None, start: A
         case CAF(f=f):
             return caf(X, f)
         case NearestTo(rule=inner):
-            return mean(X[nearest(X, oracle(inner, X), n - inner.f)])
+            return mean(X[nearest(X, oracle(inner, X), n - (inner.tolerance() or 0))])
     raise TypeError(f"no oracle for {rule!r}")
 
 

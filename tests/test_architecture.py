@@ -14,7 +14,7 @@ SOURCE = Path(holdfast.__file__).parent
 ORDER = [
     {"errors"},
     {"arrays", "checks"},
-    {"places", "structure", "values"},
+    {"choice", "places", "structure", "values"},
     {"host"},
     {"leaves"},
     {"updates"},

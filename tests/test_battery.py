@@ -259,15 +259,15 @@ def test_too_many_not_finite(rule: Any) -> None:
             assert np.allclose(rule(X, **calls(rule, D), on_excess="lower"), 1.0)
     else:
         assert np.allclose(rule(X, **calls(rule, D)), rule(X[-1:], **calls(rule, D)) if rule.least() == 1 else 1.0)
-    with pytest.raises(BadInput, match="n = 0 vectors|of which 15 were dropped"):
+    with pytest.raises(BadInput, match=r"n = 0 vectors|of which 15 were dropped"):
         rule(X * np.nan, **calls(rule, D))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)
 def test_refused_structures(rule: Any) -> None:
-    for given in ([], [np.ones(3), np.ones(4), np.ones(3)], np.ones((0, 3)), "abc", np.ones((N, D), complex)):
+    for strange in ([], [np.ones(3), np.ones(4), np.ones(3)], np.ones((0, 3)), "abc", np.ones((N, D), complex)):
         with pytest.raises(BadInput):
-            rule(given, **calls(rule, D))
+            rule(strange, **calls(rule, D))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)

@@ -240,7 +240,7 @@ def test_nearest_to_a_trimmed_mean_approximates_as_proved() -> None:
         found = spread(X[list(NearestTo(CWTM(f)).decide(X).kept)])
         assert found <= (n - f) / (n - 2 * f) * brute(X, f, spread) * (1 + 1e-9) + 1e-12, seed
     with pytest.raises(BadInput, match="coordinate rule with an f"):
-        NearestTo(MeanwO(1))
+        NearestTo(MeanwO(1))  # type: ignore[arg-type]
 
 
 def test_a_pivot_keeps_its_name() -> None:

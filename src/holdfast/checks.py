@@ -72,7 +72,7 @@ class FieldCheck:
     optional: bool
 
     def __call__(self, record: object) -> None:
-        given = getattr(record, self.name)
+        given = vars(record)[self.name]
         if given is None and self.optional:
             return
         try:

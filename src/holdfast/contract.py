@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, Unpack, runtime
 import numpy as np
 
 from holdfast.checks import check_field
+from holdfast.choice import Choice, Weights, check_sums
 from holdfast.errors import BadInput, BrokenRule
 from holdfast.updates import Reading, Updates, read
 from holdfast.values import Tolerance, Value
@@ -23,25 +24,8 @@ if TYPE_CHECKING:
     from holdfast.decision import Decision
 
 Distances = np.ndarray
-Weights = np.ndarray
 Rng = np.random.Generator
 MOST_WORKERS = 1 << 40  # more than anybody has
-ROUNDING = 1e-6  # of the sum of the sizes of weights: how far from one their sum may be
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """Weights with the cost that they were chosen by and a lower bound on the optimal cost.
-
-    `power` says in which power of a length the cost is: 1 for a radius, 2 for a sum of squares. `ball` is the cluster
-    that was found: the position of the point at its centre, and its radius.
-    """
-
-    weights: Weights
-    cost: float | None = None
-    bound: float | None = None
-    power: int = 2
-    ball: tuple[int, float] | None = None
 
 
 @runtime_checkable
@@ -178,7 +162,7 @@ class DistanceRule(Stage):
         """The weights as a Choice, checked: finite, of the right length, summing to one."""
         chosen = self.weights(D, rng) if mass is None else self.weights_by_mass(D, mass, rng)
         choice = chosen if isinstance(chosen, Choice) else Choice(chosen)
-        check_sums(self, choice.weights, (D.shape[1],))
+        check_sums(repr(self), choice.weights, (D.shape[1],))
         return choice
 
 
@@ -212,20 +196,6 @@ class OnePass(Stage):
     def one_pass(self, updates: Updates) -> Decision:
         """Decide about updates that were read."""
         raise BrokenRule(f"{type(self).__name__} does not say what it does.")
-
-
-def check_sums(stage: Stage, weights: np.ndarray, shape: tuple[int, ...]) -> None:
-    """Refuse weights that break the contract: each row is finite and sums to one."""
-    given = weights if isinstance(weights, np.ndarray) else np.asarray(weights)
-    if given.shape != shape or given.dtype.kind not in "fiu":
-        what = f"weights of shape {given.shape} and type {given.dtype}"
-        raise BrokenRule(f"{stage!r} answered with {what}; the contract asks for real numbers of shape {shape}.")
-    sums = given.sum(axis=-1)
-    if not np.isfinite(sums).all() or not np.isfinite(given).all():
-        raise BrokenRule(f"{stage!r} answered with weights that are not finite; the contract asks for finite ones.")
-    if (np.abs(sums - 1) > ROUNDING * np.maximum(1.0, np.abs(given).sum(axis=-1))).any():
-        wrong = float(np.asarray(sums).flat[np.abs(np.asarray(sums) - 1).argmax()])
-        raise BrokenRule(f"{stage!r} answered with weights that sum to {wrong:.6g}; the contract asks for a sum of 1.")
 
 
 @value

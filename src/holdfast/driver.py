@@ -7,7 +7,8 @@ import logging
 import numpy as np
 
 from holdfast import combine
-from holdfast.contract import Choice, CoordinateRule, DistanceRule, Mixing, OnePass, Rng, Stage, check_sums
+from holdfast.choice import Choice, check_sums
+from holdfast.contract import CoordinateRule, DistanceRule, Mixing, OnePass, Rng, Stage
 from holdfast.decision import Decision
 from holdfast.errors import BadInput
 from holdfast.geometry import distances
@@ -133,7 +134,7 @@ def mix_points(
     seen_from, seen = _measured(stage, points, rng)
     scaled = stage.scaled(seen.scale)
     M, mass = (scaled.mix(seen.D, rng), None) if mass is None else scaled.mix_by_mass(seen.D, mass, rng)
-    check_sums(stage, M, (stage.size(points.k), len(seen_from)))
+    check_sums(repr(stage), M, (stage.size(points.k), len(seen_from)))
     same = len(M) == points.k and np.array_equal(M, np.eye(*M.shape))  # not the first rows alone
     return (points if same else seen_from.mixed(M)), seen, mass
 

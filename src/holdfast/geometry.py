@@ -48,11 +48,11 @@ def distances(
     known = points.source.measured
     if asked not in known:
         with np.errstate(all="ignore"):  # overflow is an answer here: such rows are looked at again
-            known[asked] = _measured(points, centres, wide, core)
+            known[asked] = _measured(points, centres, core, wide=wide)
     return known[asked]
 
 
-def _measured(points: Points, centres: np.ndarray, wide: bool, core: int) -> Distances:
+def _measured(points: Points, centres: np.ndarray, core: int, *, wide: bool) -> Distances:
     if len(centres) == 0:
         return Distances(np.zeros((0, len(points))))
     sight = Sight(points, wide=wide or points.mix is not None)

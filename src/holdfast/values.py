@@ -51,11 +51,11 @@ class Value:
 
     def __repr__(self) -> str:
         """The name with the fields that differ from their defaults: Krum(f=3)."""
-        return self._text(field.name for field in fields(self) if getattr(self, field.name) != field.default)
+        return self._text(field.name for field in fields(self) if vars(self)[field.name] != field.default)
 
     def written(self) -> str:
         """The name with all fields, for figures: Dirichlet(alpha=0.1, prior='natural')."""
         return self._text(field.name for field in fields(self))
 
     def _text(self, names: Iterable[str]) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+        return f"{type(self).__name__}({', '.join(f'{name}={vars(self)[name]!r}' for name in names)})"

@@ -1,8 +1,8 @@
 """What the author of a rule needs: the kinds of stages, `value`, and the names of what they take and give."""
 
+from holdfast.choice import Choice, Weights
 from holdfast.contract import (
     Chain,
-    Choice,
     CoordinateRule,
     DistanceRule,
     Distances,
@@ -10,7 +10,6 @@ from holdfast.contract import (
     OnePass,
     Rng,
     Stage,
-    Weights,
     value,
 )
 from holdfast.values import Tolerance

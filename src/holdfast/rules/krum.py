@@ -16,7 +16,7 @@ Others = Literal["n-f-2", "n-f-1"]
 FORMS = get_args(Others)
 
 
-def krum_scores(D: Distances, others: int, squared: bool) -> np.ndarray:
+def krum_scores(D: Distances, others: int, *, squared: bool) -> np.ndarray:
     """Sum of the (squared) distances of each vector to so many nearest others."""
     near = np.sort(D, axis=1)[:, 1 : others + 1]  # the first is the vector itself
     return (near if squared else np.sqrt(near)).sum(axis=1)
@@ -39,7 +39,7 @@ class _Krum(DistanceRule):
     def _best(self, D: Distances, m: int) -> Weights:
         n = D.shape[1]
         others = n - self.f - int(self.others[-1])
-        return even(np.argsort(krum_scores(D, others, self.squared), kind="stable")[:m], n)
+        return even(np.argsort(krum_scores(D, others, squared=self.squared), kind="stable")[:m], n)
 
 
 @value

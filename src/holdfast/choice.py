@@ -1,0 +1,41 @@
+"""What a rule decides: weights that sum to one, and what they were chosen by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.errors import BrokenRule
+
+Weights = np.ndarray
+ROUNDING = 1e-6  # of the sum of the sizes of weights: how far from one their sum may be
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Weights with the cost that they were chosen by and a lower bound on the optimal cost.
+
+    `power` says in which power of a length the cost is: 1 for a radius, 2 for a sum of squares. `ball` is the cluster
+    that was found: the position of the point at its centre, and its radius.
+    """
+
+    weights: Weights
+    cost: float | None = None
+    bound: float | None = None
+    power: int = 2
+    ball: tuple[int, float] | None = None
+
+
+def check_sums(who: str, weights: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Refuse weights that break the contract: each row is finite and sums to one."""
+    given = weights if isinstance(weights, np.ndarray) else np.asarray(weights)
+    if given.shape != shape or given.dtype.kind not in "fiu":
+        what = f"weights of shape {given.shape} and type {given.dtype}"
+        raise BrokenRule(f"{who} answered with {what}; the contract asks for real numbers of shape {shape}.")
+    sums = given.sum(axis=-1)
+    if not np.isfinite(sums).all() or not np.isfinite(given).all():
+        raise BrokenRule(f"{who} answered with weights that are not finite; the contract asks for finite ones.")
+    if (np.abs(sums - 1) > ROUNDING * np.maximum(1.0, np.abs(given).sum(axis=-1))).any():
+        wrong = float(np.asarray(sums).flat[np.abs(np.asarray(sums) - 1).argmax()])
+        raise BrokenRule(f"{who} answered with weights that sum to {wrong:.6g}; the contract asks for a sum of 1.")
