@@ -117,6 +117,8 @@ def _answer(rule: CoordinateRule, place: Place, block: Array, mass: np.ndarray |
             f"{rule!r} answered {block.shape[1]} columns with an array of shape {tuple(out.shape)}; "
             "the contract asks for one number a column."
         )
+    if isinstance(out, np.ndarray):
+        out = np.ascontiguousarray(out)  # not a view that keeps the sorted block
     return out if here else place.put(out, "f8" if given.dtype == np.float64 else "f4")
 
 

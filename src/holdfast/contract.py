@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 
@@ -26,14 +26,6 @@ if TYPE_CHECKING:
 Distances = np.ndarray
 Rng = np.random.Generator
 MOST_WORKERS = 1 << 40  # more than anybody has
-
-
-@runtime_checkable
-class Tolerant(Protocol):
-    """A stage that has an f: the number of Byzantine workers that it assumes at most."""
-
-    @property
-    def f(self) -> int: ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,7 +53,8 @@ class Stage(Value):
 
     def tolerance(self) -> int | None:
         """The number f of Byzantine workers that it assumes at most; None if it has no f."""
-        return self.f if isinstance(self, Tolerant) else None
+        found: int | None = vars(self).get("f")
+        return found
 
     def most_dropped(self, n: int) -> int | None:
         """How many of n updates may be dropped before the assumption is broken; None: the rule assumes nothing."""
@@ -88,7 +81,8 @@ class Stage(Value):
 
     def lowered(self, by: int) -> Self:
         """The same with f lowered by so many, never below 0."""
-        return replace(self, **{"f": max(0, self.f - by)}) if isinstance(self, Tolerant) else self
+        f = self.tolerance()
+        return self if f is None or by == 0 else replace(self, **{"f": max(0, f - by)})
 
     def scaled(self, scale: float) -> Self:
         """The same for vectors that were multiplied by scale."""

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from holdfast.arrays import Array, Kind
-from holdfast.places import BLOCK, DeviceSums, Place, Sums, Torch, fetch
+from holdfast.places import BLOCK, Place, Sums, Torch, fetch, pieces_of
 
 COPIED, VIEWED, UNIT = 1 << 18, 1 << 22, 512  # numbers read at once where they are copied, and where not; multiples
 NARROW = 512  # columns of the shortest strip
@@ -142,19 +142,51 @@ def strip_width(rows: int) -> int:
 
 
 class TorchHost(Host):
-    """CPU tensors as numpy's views, multiplied by torch, whose products are faster on many CPUs."""
+    """CPU tensors as numpy's views; torch multiplies float32, which is faster on many CPUs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.torch = Torch("cpu")
+
+    def width(self, rows: int, *, view: bool) -> int:
+        return Place.width(self, rows, view=True) if view else super().width(rows, view=False)
 
     def sums(self, left: np.ndarray | None) -> Sums:
-        return TorchSums(Torch("cpu"), left)
+        return TorchSums(self.torch) if left is None else HostSums(left)
 
     def weighted(self, w: np.ndarray, Y: Array, kind: Kind) -> np.ndarray:
+        if kind != "f4" or w.ndim > 1:
+            return super().weighted(w, Y, kind)
         torch = sys.modules["torch"]
         there = torch.from_numpy(np.asarray(Y))
-        return np.asarray(Torch("cpu").matmul(torch.from_numpy(w.astype(DTYPES[kind], copy=False)), there))
+        return np.asarray(self.torch.matmul(torch.from_numpy(w.astype(np.float32)), there))
 
 
-class TorchSums(DeviceSums):
-    """The same sums, of blocks that are numpy's views of tensors."""
+class TorchSums(HostSums):
+    """Products of all rows: of float32 by torch, the two halves of the upper triangle; of float64 in strips."""
+
+    def __init__(self, torch: Torch) -> None:
+        super().__init__(None)
+        self.torch = torch
+        self.halves: list[Array] = []
 
     def add(self, Y: Array) -> None:
-        super().add(sys.modules["torch"].from_numpy(np.asarray(Y)))
+        Y = np.asarray(Y)
+        if Y.dtype != np.float32:
+            super().add(Y)
+            return
+        xp, half = self.torch.xp, (len(Y) + 1) // 2
+        for Z in pieces_of(sys.modules["torch"].from_numpy(Y), xp):
+            T = xp.matrix_transpose(Z)
+            made = self.torch.matmul(Z[:, :half, :], T), self.torch.matmul(Z[:, half:, :], T[:, :, half:])
+            sums = [xp.sum(products, axis=0, dtype=xp.float64) for products in made]
+            self.halves = [a + b for a, b in zip(self.halves, sums, strict=True)] if self.halves else sums
+
+    def total(self) -> tuple[np.ndarray, np.ndarray]:
+        if not self.halves:
+            return super().total()
+        top, low = (np.asarray(part) for part in self.halves)
+        G = np.zeros((top.shape[1], top.shape[1])) if self.G is None else self.G
+        G[: len(top)] += top
+        G[len(top) :, len(top) :] += low
+        return G, G.diagonal()

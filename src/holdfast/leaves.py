@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ class Leaf:
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def columns(self) -> int:

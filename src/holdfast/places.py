@@ -7,7 +7,7 @@ block by block, at least 8,192 columns each, and the host adds them in float64.
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -123,6 +123,16 @@ class Place:
         return self.xp.stack([self.xp.all(row == other) for row in rows])
 
 
+def pieces_of(Y: Array, xp: ModuleType) -> Iterator[Array]:
+    """A block as (pieces, n, columns): those of the longest dot product at once, then what is left."""
+    n, columns = Y.shape
+    whole = columns // BLOCK * BLOCK
+    if whole:
+        yield xp.permute_dims(xp.reshape(Y[:, :whole], (n, -1, BLOCK)), (1, 0, 2))
+    if columns > whole:
+        yield Y[None, :, whole:]
+
+
 class DeviceSums:
     """Products of blocks on the device, added up there in float64, or on the host if the device has none."""
 
@@ -132,12 +142,8 @@ class DeviceSums:
         self.host: dict[str, np.ndarray] = {}
 
     def add(self, Y: Array) -> None:
-        n, columns = Y.shape
-        whole = columns // BLOCK * BLOCK
-        if whole:
-            self._add(self.place.xp.permute_dims(self.place.xp.reshape(Y[:, :whole], (n, -1, BLOCK)), (1, 0, 2)))
-        if columns > whole:
-            self._add(Y[None, :, whole:])
+        for Z in pieces_of(Y, self.place.xp):
+            self._add(Z)
 
     def _add(self, Z: Array) -> None:
         """(pieces, n, columns): products of each piece, added over the pieces."""
@@ -171,14 +177,18 @@ class Torch(Place):
 
     def __init__(self, device: Hashable) -> None:
         torch = sys.modules["torch"]
-        wide = str(device).partition(":")[0] != "mps"  # Apple's devices
+        self.type: str = torch.device(device).type
         unit = UNITS[torch.get_float32_matmul_precision()]
-        super().__init__(array_api_compat.array_namespace(torch.empty(0)), device, float64=wide, unit=unit)
+        xp = array_api_compat.array_namespace(torch.empty(0))
+        super().__init__(xp, device, float64=self.type != "mps", unit=unit)  # Apple's devices have no float64
 
     def matmul(self, A: Array, B: Array) -> Array:
         torch = sys.modules["torch"]
-        with torch.autocast(torch.device(self.device).type, enabled=False):
-            return torch.bmm(A, B) if len(A.shape) == len(B.shape) == 3 else torch.matmul(A, B)
+        multiply = torch.bmm if len(A.shape) == len(B.shape) == 3 else torch.matmul
+        if not torch.is_autocast_enabled(self.type):
+            return multiply(A, B)
+        with torch.autocast(self.type, enabled=False):
+            return multiply(A, B)
 
 
 class Jax(Place):

@@ -136,8 +136,11 @@ class Points:
 
     def over_basis(self, weights: np.ndarray) -> np.ndarray:
         """Weights of points and anchors as weights of the basis rows."""
-        own = weights[: self.k]
-        w = np.pad(own, (0, len(self.basis) - self.k)) if self.mix is None else own @ self.mix
+        own, w = weights[: self.k], np.zeros(len(self.basis))
+        if self.mix is None:
+            w[: self.k] = own
+        else:
+            w = own @ self.mix
         for weight, at in zip(weights[self.k :], self.anchors, strict=True):
             if at is not None:
                 w[at] += weight

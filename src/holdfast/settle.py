@@ -14,7 +14,8 @@ def settled(rule: Stage, updates: Updates) -> Stage:
     is then false already. `on_excess="lower"` goes on all the same. Silent workers are not dropped ones; f is lowered
     for them while they and the dropped ones can all be among the f.
     """
-    present, gone, silent = len(updates.sound()), _gone(updates), len(updates.silent)
+    dropped, silent = len(updates.dropped()), len(updates.silent)
+    present, gone = updates.n - dropped, dropped - silent + updates.refused
     most = rule.most_dropped(present + gone + silent)
     lower = updates.on_excess == "lower" or most is None
     if not lower and gone > (most or 0):
@@ -40,7 +41,10 @@ def settled(rule: Stage, updates: Updates) -> Stage:
 
 def note_of(rule: Stage, asked: Stage, updates: Updates) -> str:
     """What is worth a line in the log and in the decision's table: that f was lowered, and why."""
-    present, gone, silent = len(updates.sound()), _gone(updates), len(updates.silent)
+    dropped, silent = len(updates.dropped()), len(updates.silent)
+    if rule == asked and dropped == silent and not updates.refused:
+        return ""
+    present, gone = updates.n - dropped, dropped - silent + updates.refused
     most = asked.most_dropped(present + gone + silent)
     beyond = most is not None and gone > most
     excess = f"; {gone} dropped are more than it tolerates, and on_excess='lower' goes on" if beyond else ""
@@ -48,11 +52,6 @@ def note_of(rule: Stage, asked: Stage, updates: Updates) -> str:
         return f"{asked!r} keeps its f{excess}" if beyond else ""
     note = f"f was lowered from {asked!r}: {present} {plural(present, 'vector')} remained after dropping "
     return f"{note}{gone + silent}, and {asked.least()} are needed{excess}"
-
-
-def _gone(updates: Updates) -> int:
-    """How many updates came and could not be used."""
-    return len(updates.dropped()) - len(updates.silent) + updates.refused
 
 
 def _reasons(updates: Updates, before: str = " (", after: str = ")") -> str:

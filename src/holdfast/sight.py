@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -31,12 +32,12 @@ class Sight:
     home: int | None = None  # a central basis row, for points that are weighted sums
     basis: dict[int | None, np.ndarray] = field(default_factory=dict)  # lengths of basis rows, from the origin or home
 
-    @property
+    @cached_property
     def narrow(self) -> bool:
         """Whether some device has no float64."""
         return any(not leaf.place.float64 for leaf in self.points.source.distant)
 
-    @property
+    @cached_property
     def kind(self) -> Kind:
         """The narrowest arithmetic."""
         return min(leaf.computed for leaf in self.points.source.distant)
@@ -124,14 +125,19 @@ class Sight:
     def gamma(self, *, wide: bool, longest: int | None = None) -> float:
         """The certificate's constant: by how much of (a_i + a_j)² a distance may be wrong."""
         longest, source = BLOCK if longest is None else longest, self.points.source
-        sizes = [leaf.columns for leaf in source.distant]
-        sums = 1 + sum(sizes) / NARROW + len(sizes) * source.processes
+        sums = self._sums
         mixing = 0 if self.points.mix is None else 2 * len(self.points.basis)
         if self.kind == "f8" or (wide and not self.narrow):
             return 2.0**-53 * (8 + longest + sums + mixing)
         unit = max(leaf.place.unit for leaf in source.distant)
         coarse = 4 * unit if unit > PLAIN else 0.0
         return PLAIN * (8 + longest + mixing * self.narrow) + coarse + 2.0**-53 * sums
+
+    @cached_property
+    def _sums(self) -> float:
+        """How many block sums are added up in float64."""
+        sizes = [leaf.columns for leaf in self.points.source.distant]
+        return 1 + sum(sizes) / NARROW + len(sizes) * self.points.source.processes
 
     def lengths(self, K: np.ndarray, pivot: int | None, g: np.ndarray) -> np.ndarray:
         """How long the points are at most, as far as rounding is concerned."""

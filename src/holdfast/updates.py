@@ -84,16 +84,20 @@ class Updates:
         """The entries that count in distances."""
         return [leaf for leaf in self.leaves if leaf.measured]
 
-    def sound(self) -> np.ndarray:
-        """The rows that can be used, as far as they were looked at."""
+    def _usable(self) -> np.ndarray:
+        """Which rows can be used, as far as they were looked at."""
         ok = np.ones(self.n, bool) if self.known is None else self.known.copy()
-        ok[list(self.malformed)] = False
-        return np.flatnonzero(ok)
+        if self.malformed:
+            ok[list(self.malformed)] = False
+        return ok
+
+    def sound(self) -> np.ndarray:
+        """The numbers of the rows that can be used."""
+        return np.flatnonzero(self._usable())
 
     def dropped(self) -> dict[int, str]:
         """The rows that cannot be used, and why."""
-        gone = np.setdiff1d(np.arange(self.n), self.sound())
-        return {int(i): self.malformed.get(int(i), "not finite") for i in gone}
+        return {int(i): self.malformed.get(int(i), "not finite") for i in np.flatnonzero(~self._usable())}
 
     def look(self) -> None:
         """Find the rows that hold finite numbers only: one cheap look at everything, taken once."""

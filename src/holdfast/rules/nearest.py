@@ -137,7 +137,10 @@ class NearestTo(DistanceRule):
 
     @property
     def f(self) -> int:
-        return int(self.rule.tolerance() or 0)
+        return self.rule.tolerance() or 0
+
+    def tolerance(self) -> int:
+        return self.f
 
     def least(self) -> int:
         return max(self.rule.least(), 2 * self.f + 1)
