@@ -139,7 +139,11 @@ class Updates:
         pairs = list(zip(self.leaves, flat, strict=True))
         values = [part.place.bring(columns(entry.numbers, 0, part.size), part.kind) for part, entry in pairs]
         for part, value in zip(self.leaves, values, strict=True):
-            if part.kind != "i" and part.size and not part.place.fetch(part.place.finite(value[None], each=True)).all():
+            if (
+                part.kind != "i"
+                and part.size
+                and not part.place.fetch(part.place.finite(value[None, :], each=True)).all()
+            ):
                 raise BadInput(f"{who} that is not finite; give a finite vector.")
         return self.append(values)
 
@@ -217,7 +221,7 @@ def _from_matrix(X: Array, who: str, like: object, measure: Measure | None) -> U
         data = viewed(X)
         known = kind(data)
     except BadInput as why:
-        raise BadInput(f"{who} was given what it cannot use: {why}") from None
+        raise BadInput(f"{who}: {why}") from None
     except Exception as error:
         raise BadInput(f"{who} was given {article(type(X).__name__)} that cannot be read: {error}.") from error
     shape = tuple(data.shape)
