@@ -138,13 +138,9 @@ class Updates:
             raise BadInput(f"{who} that differs from the updates: {why}.")
         pairs = list(zip(self.leaves, flat, strict=True))
         values = [part.place.bring(columns(entry.numbers, 0, part.size), part.kind) for part, entry in pairs]
-        for part, value in zip(self.leaves, values, strict=True):
-            if (
-                part.kind != "i"
-                and part.size
-                and not part.place.fetch(part.place.finite(value[None, :], each=True)).all()
-            ):
-                raise BadInput(f"{who} that is not finite; give a finite vector.")
+        floats = ((part.place, value) for part, value in zip(self.leaves, values, strict=True) if part.kind != "i")
+        if not all(place.fetch(place.finite(value[None, :], each=True)).all() for place, value in floats):
+            raise BadInput(f"{who} that is not finite; give a finite vector.")
         return self.append(values)
 
     def answer(self, values: Sequence[Array]) -> object:
