@@ -7,7 +7,7 @@ import logging
 import numpy as np
 
 from holdfast import combine
-from holdfast.choice import Choice, check_sums
+from holdfast.choice import Choice, checked_weights
 from holdfast.contract import CoordinateRule, DistanceRule, Mixing, OnePass, Rng, Stage
 from holdfast.decision import Decision
 from holdfast.errors import BadInput
@@ -89,7 +89,7 @@ def _round(asked: Stage, points: Points, rng: Rng | None, *, explain: bool) -> D
                 weights[rows] = combine.shares(points, last)[: len(rows)]
         case DistanceRule():
             points, seen = _measured(last, points, rng)
-            choice = last.scaled(seen.scale).choose(seen.D, rng, mass)
+            choice = last.choose(seen.D, rng, mass, scale=seen.scale)
             values = combine.weighted_sum(points, choice.weights)
             weights[rows] = points.over_basis(choice.weights)[: len(rows)]
         case _:
@@ -134,7 +134,7 @@ def mix_points(
     seen_from, seen = _measured(stage, points, rng)
     scaled = stage.scaled(seen.scale)
     M, mass = (scaled.mix(seen.D, rng), None) if mass is None else scaled.mix_by_mass(seen.D, mass, rng)
-    check_sums(repr(stage), M, (stage.size(points.k), len(seen_from)))
+    M = checked_weights(repr(stage), M, (stage.size(points.k), len(seen_from)))
     same = len(M) == points.k and np.array_equal(M, np.eye(*M.shape))  # not the first rows alone
     return (points if same else seen_from.mixed(M)), seen, mass
 
