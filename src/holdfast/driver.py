@@ -23,10 +23,22 @@ def call(stage: Stage, updates: Updates, *, rng: Rng | None, start: object, expl
     """What a user's call does: refuse what the rule cannot use, decide, and say aloud that f was lowered."""
     if start is not None and not stage.starts():
         raise BadInput(f"{stage!r} was given a start, which it does not use; leave it out.")
-    decision = decide(stage, updates, rng=rng, start=start, explain=explain)
+    return announced(decide(stage, updates, rng=rng, start=start, explain=explain))
+
+
+def announced(decision: Decision) -> Decision:
+    """The decision; a warning says that f was lowered."""
     if decision.note:
         log.warning("%r: %s", decision.rule, decision.note)
     return decision
+
+
+def check_rng(stage: Stage, rng: object) -> None:
+    """Refuse what is no generator, and a rule that draws without one."""
+    if rng is not None and not isinstance(rng, Rng):
+        raise BadInput(f"{stage!r} was given rng = {rng!r}; pass rng=numpy.random.default_rng(seed).")
+    if stage.random and rng is None:
+        raise BadInput(f"{stage!r} draws at random; pass rng=numpy.random.default_rng(seed).")
 
 
 def decide(
@@ -38,10 +50,7 @@ def decide(
     """
     if not stage.answers:
         raise BadInput(f"{stage!r} gives back many vectors; follow it by a rule, as in {stage!r} >> Average().")
-    if rng is not None and not isinstance(rng, Rng):
-        raise BadInput(f"{stage!r} was given rng = {rng!r}; pass rng=numpy.random.default_rng(seed).")
-    if stage.random and rng is None:
-        raise BadInput(f"{stage!r} draws at random; pass rng=numpy.random.default_rng(seed).")
+    check_rng(stage, rng)
     if isinstance(stage, OnePass):
         return stage.one_pass(updates)
     at = updates.place(start, f"{stage!r} was given a start") if start is not None and stage.starts() else None

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypedDict, Unpack
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
 
 import numpy as np
 
@@ -154,11 +154,10 @@ def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
     With `like`, an update of the right structure (the server's own model), rows of another structure are malformed and
     dropped; without it they are refused, since nobody can know which structure is meant.
     """
-    if isinstance(X, Updates):
-        return X
     like, measure, on_excess = reading.get("like"), reading.get("measure"), reading.get("on_excess", "refuse")
-    if on_excess not in ("refuse", "lower"):
-        raise BadInput(f"{who} was given on_excess = {on_excess!r}; it is 'refuse' or 'lower'.")
+    check_on_excess(who, on_excess)
+    if isinstance(X, Updates):
+        return replace(X, on_excess=on_excess) if reading.get("on_excess", X.on_excess) != X.on_excess else X
     updates = _from_matrix(X, who, like, measure) if is_array(X) else _from_rows(X, who, like, measure)
     updates.on_excess = on_excess
     if sum(part.size for part in updates.leaves) == 0:
@@ -166,6 +165,12 @@ def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
     if not updates.distant:
         raise BadInput(f"{who} was told to measure none of {listing(part.name for part in updates.leaves)}.")
     return updates
+
+
+def check_on_excess(who: str, given: object) -> None:
+    """Refuse what is not a value of OnExcess."""
+    if given not in get_args(OnExcess):
+        raise BadInput(f"{who} was given on_excess = {given!r}; it is 'refuse' or 'lower'.")
 
 
 def _from_rows(X: object, who: str, like: object, measure: Measure | None) -> Updates:

@@ -12,6 +12,7 @@ import numpy as np
 
 from holdfast.arrays import Array, library, namespace
 from holdfast.decision import Decision
+from holdfast.driver import announced, check_rng
 from holdfast.errors import BadInput
 from holdfast.geometry import distances
 from holdfast.points import Points
@@ -19,7 +20,7 @@ from holdfast.rules.base import OnePass, Rng, Tolerance, value
 from holdfast.rules.clustering import radii
 from holdfast.settle import note_of, settled
 from holdfast.structure import Malformed, build, flatten, majority, misfits, understood
-from holdfast.updates import OnExcess, Reading, Updates, read
+from holdfast.updates import OnExcess, Reading, Updates, check_on_excess, read
 
 log = logging.getLogger("holdfast")
 Vector = list[Array]  # one flat array for each leaf
@@ -55,6 +56,7 @@ class StreamCenterwO(OnePass):
 
     def open(self, like: object = None, *, on_excess: OnExcess = "refuse") -> Stream:
         """An accumulator with `add` and `result`."""
+        check_on_excess(repr(self), on_excess)
         return Stream(self, like, on_excess)
 
     def __call__(self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]) -> Any:
@@ -65,19 +67,22 @@ class StreamCenterwO(OnePass):
     ) -> Decision:
         if start is not None or reading.get("measure") is not None:
             raise BadInput(f"{self!r} takes neither start= nor measure=; leave them out.")
+        check_rng(self, rng)
         scalar = library(X) is not None and np.ndim(X) == 0  # type: ignore[arg-type]
         if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable | Updates) or scalar:
             raise BadInput(
                 f"{self!r} was given a {type(X).__name__}; pass an (n, d) array or updates one after the other."
             )
         if isinstance(X, Updates) or library(X) is not None:
-            return self.one_pass(read(X, repr(self), **reading))
+            return announced(self.one_pass(read(X, repr(self), **reading)))
         stream = self.open(reading.get("like"), on_excess=reading.get("on_excess", "refuse"))
         for update in X:
             stream.add(update)
-        return stream.result()
+        return announced(stream.result())
 
     def one_pass(self, updates: Updates) -> Decision:
+        if updates.mass is not None:
+            raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
         updates.look()
         stream = self.open(on_excess=updates.on_excess)
         stream.form, stream.n, stream.dropped = updates, updates.n, updates.dropped()
