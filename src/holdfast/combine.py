@@ -90,7 +90,7 @@ def columns(points: Points, rule: CoordinateRule, mass: np.ndarray | None = None
     pairs = zip(points.source.leaves, values, strict=False)
     if not _all((leaf, leaf.place.xp.isfinite(value)) for leaf, value in pairs if leaf.kind != "i"):
         broken = BrokenRule(f"{rule!r} answered finite columns with numbers that are not finite.")
-    all_seen, all_kept = points.source.shards(np.array([seen, broken is None])).all(axis=0)
+    all_seen, all_kept = np.asarray(points.source.shards(np.array([seen, broken is None])).all(axis=0))
     if not all_seen:
         raise NotFinite
     if not all_kept:

@@ -48,11 +48,11 @@ def note_of(rule: Stage, asked: Stage, updates: Updates) -> str:
     present, gone = updates.n - dropped, dropped - silent + updates.refused
     most = asked.most_dropped(present + gone)
     beyond = most is not None and gone > most
-    excess = f"; {gone} dropped are more than it tolerates, and on_excess='lower' goes on" if beyond else ""
+    excess = f"{gone} dropped are more than {asked!r} tolerates, and on_excess='lower' goes on" if beyond else ""
     if rule == asked:
-        return f"{asked!r} stays as it is{excess}" if beyond else ""
+        return excess
     note = f"f was lowered from {asked!r}: {present} {plural(present, 'vector')} remained after dropping "
-    return f"{note}{gone + silent}, and {asked.least()} are needed{excess}"
+    return f"{note}{gone + silent}, and {asked.least()} are needed{f'; {excess}' if excess else ''}"
 
 
 def _reasons(updates: Updates, *, silent: bool = True) -> str:
