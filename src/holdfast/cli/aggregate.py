@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.example import example
+from holdfast.cli.excess import OnExcess, OnExcessOption
 from holdfast.cli.files import check_target, load, load_all, load_each, names_of, save
 from holdfast.decision import Decision
 from holdfast.errors import BadInput
@@ -33,13 +33,15 @@ def aggregate(
     seed: Annotated[int | None, typer.Option(min=0, help="For rules that draw at random.")] = None,
     start: Annotated[Path | None, typer.Option(help="Start point of CenteredClipping.")] = None,
     like: Annotated[Path | None, typer.Option(help="An update of the right structure; else the majority's.")] = None,
+    on_excess: OnExcessOption = OnExcess.refuse,
     reference: Annotated[Path | None, typer.Option(help="Print the distance of the aggregate to this one.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The decision as one line of JSON.")] = False,
 ) -> None:
     """Aggregate updates from npy, npz, safetensors or pt files, and show who was kept, left out or dropped.
 
     RULE is written as `holdfast rules` lists them, FILES is one file per worker, or one file with a row per worker. A
-    file that cannot be read, or that differs from the structure of the majority, is dropped by name.
+    file that cannot be read, or that differs from the structure of the majority, is dropped by name. If more are
+    dropped than the rule tolerates, nothing is aggregated unless --on-excess lower is given.
     """
     chosen = parse(rule)
     if chosen.random and seed is None:
@@ -47,19 +49,18 @@ def aggregate(
     if out:
         check_target(out)
     if isinstance(chosen, StreamCenterwO) and len(files) > 1:  # one file at a time
-        unread: dict[int, str] = {}
-        updates, names = load_each(files, unread), names_of(files)
-        model = load(like) if like else majority(list(load_each(files[: max(3, 2 * chosen.f + 1)], {})))
+        updates, names = load_each(files), names_of(files)
+        model = load(like) if like else majority(list(load_each(files[: max(3, 2 * chosen.f + 1)])))
     else:
-        updates, names, unread = load_all(files)
+        updates, names = load_all(files)
         model = load(like) if like else majority(updates) if isinstance(updates, list) else None
     decision = chosen.decide(
         updates,
         rng=None if seed is None else np.random.default_rng(seed),
         start=load(start) if start else None,
         like=model,
+        on_excess=on_excess.value,
     )
-    decision = replace(decision, dropped={**decision.dropped, **unread})
     if out:
         save(out, decision.value)
     apart = distance(decision.value, load(reference)) if reference else None

@@ -94,10 +94,9 @@ class StreamCenterwO(OnePass):
 
 def _copied(update: object) -> object:
     """The same update in memory of its own, since its sender may use the buffer again; nonsense as it is."""
-    try:
-        flat = flatten(update)
-    except Malformed as why:
-        return None if update is None else why
+    flat = understood(update)
+    if isinstance(flat, Malformed):
+        return None if update is None else flat
     return build(update, (_copy(entry.given) for entry in flat))
 
 
@@ -195,8 +194,7 @@ class Stream:
 
     def _vector(self, at: int, update: object) -> Vector | None:
         """The numbers of an update, in memory of our own; None if it is dropped."""
-        said = update if isinstance(update, Malformed) else understood(update)
-        if why := misfits([said], flatten(self.like)).get(0):
+        if why := misfits([understood(update)], flatten(self.like)).get(0):
             self.dropped[at] = why
             self.silent |= {at} if update is None else set()
             return None
