@@ -361,10 +361,8 @@ def _hooked(rank: int, net: Net, xy: tuple[Tensor, Tensor], ledger: Ledger) -> b
 
 
 @value
-class NoWeights(DistanceRule):
+class PeerWeights(DistanceRule):
     """Breaks its contract; its name sounds like a broken connection."""
-
-    peers: int = 0
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         return np.full(len(D), np.nan)
@@ -382,13 +380,13 @@ class SomeColumns(CoordinateRule):
 def breaking(rank: int, n: int, folder: Path) -> None:
     """Rules that break their contract: all ranks hear of it, those without a column of the answer too."""
     told = []
-    for rule in (NoWeights(), SomeColumns()):
+    for rule in (PeerWeights(), SomeColumns()):
         try:
             robust_all_reduce(torch.arange(4.0), rule, explain=False)
         except BrokenRule as broken:
             told.append(str(broken))
     torch.save(told, folder / f"{rank}.pt")
-    robust_all_reduce(torch.arange(4.0), NoWeights())  # which nobody catches
+    robust_all_reduce(torch.arange(4.0), PeerWeights())  # which nobody catches
 
 
 def again(rank: int, n: int, folder: Path) -> None:
