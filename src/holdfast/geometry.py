@@ -78,9 +78,11 @@ def _filled(sight: Sight, centres: np.ndarray) -> tuple[Distances, np.ndarray]:
         seen = measure(sight, group, left)
         doubtful, part = certify(sight, group, seen)
         error = max(error, part)
-        place = np.ix_(row[group.K[left]], group.K)
-        D[place] = np.where(group.pairs, seen.D, D[place])
-        lengths = lengths if len(lengths) else seen.g
+        if group.depth == 0:  # everyone
+            D[row[left]], lengths = seen.D, seen.g
+        else:
+            place = np.ix_(row[group.K[left]], group.K)
+            D[place] = np.where(group.pairs, seen.D, D[place])
         for part_of, pick in _components(doubtful, left, len(group.K)):
             rows = np.isin(left, part_of)
             K, pivot = group.K[part_of], int(group.K[pick])
