@@ -20,7 +20,7 @@ log = logging.getLogger("holdfast")
 
 
 def call(stage: Stage, updates: Updates, *, rng: Rng | None, start: object, explain: bool) -> Decision:
-    """What a user's call does: refuse what the rule cannot use, decide, and say aloud that f was lowered."""
+    """Decide as a user's call does: refuse a start that the rule does not use, and warn if f was lowered."""
     if start is not None and not stage.starts():
         raise BadInput(f"{stage!r} was given a start, which it does not use; leave it out.")
     decision = decide(stage, updates, rng=rng, start=start, explain=explain)
@@ -32,9 +32,29 @@ def call(stage: Stage, updates: Updates, *, rng: Rng | None, start: object, expl
 def decide(
     stage: Stage, updates: Updates, *, rng: Rng | None = None, start: object = None, explain: bool = True
 ) -> Decision:
-    """One round of any rule; an rng or a start that it does not use is left alone.
+    """Run one round of any rule: the one entry for all code that has updates and wants a decision.
 
-    With `explain`, a rule on single coordinates also counts whom it used, for which it sorts again.
+    Parameters
+    ----------
+    stage : the rule
+    updates : what `holdfast.updates.read` made of the workers' updates
+        What is learned about them is kept there, so a second rule on the same updates does not measure again.
+    rng : numpy.random.Generator, for rules that draw; others ignore it
+    start : an update, for rules that start somewhere; others ignore it
+    explain : whether a rule on single coordinates also counts whom it used, for which it sorts again
+
+    Returns
+    -------
+    Decision
+
+    Raises
+    ------
+    TooManyFaults
+        If more updates were dropped than the rule tolerates.
+    BadInput
+        If the stage gives no single answer, needs an rng that is missing, or has too few updates.
+    BrokenRule
+        If the rule breaks its contract.
     """
     if not stage.answers:
         raise BadInput(f"{stage!r} gives back many vectors; follow it by a rule, as in {stage!r} >> Average().")

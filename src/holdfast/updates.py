@@ -149,10 +149,24 @@ class Updates:
 
 
 def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
-    """Understand what was given: an (n, ...) array, a sequence of n updates, or what was read before.
+    """Read what the workers sent; nothing is copied, and nothing is looked at but structure and dtype.
 
-    With `like`, an update of the right structure (the server's own model), rows of another structure are malformed and
-    dropped; without it they are refused, since nobody can know which structure is meant.
+    Parameters
+    ----------
+    X : array of shape (n, ...), sequence of n updates, or Updates
+        An `Updates` that was read before is returned as it is; the other arguments are then ignored.
+    who : name of the caller, for the sentences of errors
+    like : an update of the right structure, such as the server's own model
+        Updates of another structure are then malformed, and dropped. Without it the call raises, since nobody can know
+        which structure is meant.
+    measure : function that says by name which entries count in distances; usually all do
+    on_excess : "refuse" (the default) or "lower"
+        What happens if more updates are dropped than the rule tolerates.
+
+    Raises
+    ------
+    BadInput
+        If X holds no updates, or updates of different structure without `like`.
     """
     if isinstance(X, Updates):
         return X
