@@ -38,9 +38,10 @@ class RobustStrategy(Strategy):
     """Rounds in which a rule aggregates what the nodes send, whatever they send.
 
     A drop-in for FedAvg: `RobustStrategy(MeanwO(f=3))`, then `start(grid, initial_arrays, num_rounds)`. The rule sees
-    the differences to the model that was sent. Replies that are not sound are left out with their reason; so are nodes
-    that stay silent; a round for which too few are left is skipped and keeps the model. `num-examples` is ignored: it
-    is the client's own word. With a `folder`, a line of JSON a round and the state from which a killed server goes on.
+    the differences to the model that was sent. Replies that are not sound are refused, with their reason. A round is
+    skipped and keeps the model if more than f replies were refused, or if too few are left. `num-examples` is
+    ignored: it is the client's own word. With a `folder`, a line of JSON a round and the state from which a killed
+    server goes on.
 
     `patience` is how long a round waits for nodes to connect; `start(timeout=)` how long for their replies.
     """
