@@ -27,9 +27,9 @@ class Choice:
     ball: tuple[int, float] | None = None
 
 
-def check_sums(who: str, weights: np.ndarray, shape: tuple[int, ...]) -> None:
-    """Refuse weights that break the contract: each row is finite and sums to one."""
-    given = weights if isinstance(weights, np.ndarray) else np.asarray(weights)
+def check_sums(who: str, weights: object, shape: tuple[int, ...]) -> np.ndarray:
+    """The weights as an array; refuses those that break the contract: each row is finite and sums to one."""
+    given = np.asarray(weights)
     if given.shape != shape or given.dtype.kind not in "fiu":
         what = f"weights of shape {given.shape} and type {given.dtype}"
         raise BrokenRule(f"{who} answered with {what}; the contract asks for real numbers of shape {shape}.")
@@ -39,3 +39,4 @@ def check_sums(who: str, weights: np.ndarray, shape: tuple[int, ...]) -> None:
     if (np.abs(sums - 1) > ROUNDING * np.maximum(1.0, np.abs(given).sum(axis=-1))).any():
         wrong = float(np.asarray(sums).flat[np.abs(np.asarray(sums) - 1).argmax()])
         raise BrokenRule(f"{who} answered with weights that sum to {wrong:.6g}; the contract asks for a sum of 1.")
+    return given

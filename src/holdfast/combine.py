@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from holdfast.arrays import Array
+from holdfast.arrays import Array, is_array
 from holdfast.contract import CoordinateRule
 from holdfast.errors import BrokenRule
 from holdfast.host import Host, in_parallel, spans
@@ -112,6 +112,7 @@ def _answer(rule: CoordinateRule, place: Place, block: Array, mass: np.ndarray |
     here = isinstance(block, np.ndarray) or rule.portable
     given: Any = block if here else place.fetch(block)  # a rule written for numpy gets numpy's
     out = rule.columns(given) if mass is None else rule.columns_by_mass(given, mass)
+    out = out if is_array(out) else np.asarray(out)
     if tuple(out.shape) != (block.shape[1],):
         raise BrokenRule(
             f"{rule!r} answered {block.shape[1]} columns with an array of shape {tuple(out.shape)}; "
@@ -127,7 +128,12 @@ def shares(points: Points, rule: CoordinateRule) -> np.ndarray:
 
     def work(leaf: Leaf, block: Array) -> tuple[Leaf, Array]:
         given: Any = block if isinstance(block, np.ndarray) or rule.portable else leaf.place.fetch(block)
-        return leaf, rule.used(given) * block.shape[1]
+        used = rule.used(given)
+        if tuple(np.shape(used)) != (block.shape[0],):
+            raise BrokenRule(
+                f"{rule!r} told whom it used in shape {np.shape(used)}; the contract asks for one share a row."
+            )
+        return leaf, used * block.shape[1]
 
     counts: dict[Place, list[Array]] = {}
     for leaf, used in _each(points, work):

@@ -176,8 +176,7 @@ class DistanceRule(Stage):
         """The weights as a Choice, checked: finite, of the right length, summing to one."""
         chosen = self.weights(D, rng) if mass is None else self.weights_by_mass(D, mass, rng)
         choice = chosen if isinstance(chosen, Choice) else Choice(chosen)
-        check_sums(repr(self), choice.weights, (D.shape[1],))
-        return choice
+        return replace(choice, weights=check_sums(repr(self), choice.weights, (D.shape[1],)))
 
 
 class CoordinateRule(Stage):

@@ -154,7 +154,7 @@ def mix_points(
     seen_from, seen = _measured(stage, points, rng)
     scaled = stage.scaled(seen.scale)
     M, mass = (scaled.mix(seen.D, rng), None) if mass is None else scaled.mix_by_mass(seen.D, mass, rng)
-    check_sums(repr(stage), M, (stage.size(points.k), len(seen_from)))
+    M = check_sums(repr(stage), M, (stage.size(points.k), len(seen_from)))
     same = len(M) == points.k and np.array_equal(M, np.eye(*M.shape))  # not the first rows alone
     return (points if same else seen_from.mixed(M)), seen, mass
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from holdfast.arrays import Array, Kind, device, kind, library, namespace
 from holdfast.host import Host, TorchHost, spans
-from holdfast.places import Jax, Place, Torch
+from holdfast.places import UNITS, Jax, Place, Torch, product_unit
 from holdfast.structure import Entry
 
 EQUAL = 1 << 18  # numbers of two rows that are compared at once
@@ -122,9 +122,8 @@ class Places(dict[tuple[str, str], Place]):
 def _place(numbers: Array, given: Array) -> Place:
     match library(numbers):
         case "numpy":
-            torch = sys.modules.get("torch")
-            fast = torch and library(given) == "torch" and torch.get_float32_matmul_precision() == "highest"
-            return TorchHost() if fast else Host()
+            exact = library(given) == "torch" and product_unit() == UNITS["highest"]
+            return TorchHost() if exact else Host()
         case "torch":
             return Torch(device(numbers))
         case "jax":

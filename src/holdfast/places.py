@@ -172,13 +172,21 @@ class DeviceSums:
         return found.get("G", np.zeros((0, len(g)))), g
 
 
+def product_unit() -> float:
+    """The rounding of torch's float32 products under its settings; the coarsest where no one setting tells."""
+    try:
+        return UNITS[sys.modules["torch"].get_float32_matmul_precision()]
+    except (KeyError, RuntimeError):  # set apart for each library, by torch.backends
+        return UNITS["medium"]
+
+
 class Torch(Place):
     """torch on any device, in the precision that its settings allow and without autocast."""
 
     def __init__(self, device: Hashable) -> None:
         torch = sys.modules["torch"]
         self.type: str = torch.device(device).type
-        unit = UNITS[torch.get_float32_matmul_precision()]
+        unit = product_unit()
         xp = array_api_compat.array_namespace(torch.empty(0))
         super().__init__(xp, device, float64=self.type != "mps", unit=unit)  # Apple's devices have no float64
 

@@ -21,8 +21,8 @@ def settled(rule: Stage, updates: Updates) -> Stage:
     if not lower and gone > (most or 0):
         raise TooManyFaults(
             f"{rule!r} was given n = {present + gone + silent} vectors, of which {gone} {_were(gone)} dropped"
-            f"{_reasons(updates)}; it tolerates {most}, so nothing is answered. Raise f, mend the workers, or pass "
-            "on_excess='lower'."
+            f"{_reasons(updates)}; it tolerates {most}, so nothing is answered. "
+            f"{'Mend' if rule.tolerance() is None else 'Raise f, mend'} the workers, or pass on_excess='lower'."
         )
     for by in range(gone + silent + 1 if lower or gone + silent <= (most or 0) else 1):
         lowered = rule.lowered(by)

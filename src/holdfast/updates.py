@@ -169,6 +169,8 @@ def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
         If X holds no updates, or updates of different structure without `like`.
     """
     if isinstance(X, Updates):
+        if any(option is not None for option in reading.values()):
+            raise BadInput(f"{who} was given updates that were read before; pass {listing(reading)} to read().")
         return X
     like, measure, on_excess = reading.get("like"), reading.get("measure"), reading.get("on_excess", "refuse")
     if on_excess not in ("refuse", "lower"):

@@ -21,9 +21,10 @@ from holdfast.experiments.pool import cores
 from holdfast.experiments.store import Entry, Store, key
 from holdfast.experiments.sweep import Runs, sweep
 from holdfast.report.page import put
-from holdfast.report.paper import ASIDES, aside, compared, group
+from holdfast.report.paper import ASIDES, aside, compared, fuller, group
 from holdfast.report.tables import html, latex, markdown, terminal
 from holdfast.spec import unknown
+from holdfast.training import Run
 
 WHATS = ("table", "figure", "ablation", "cifar", "beyond", "votes", "draws", "readings", "toy", "all")
 RATES = {"homogeneous": 0.4, "heterogeneous": 0.2, "beyond": 0.4}
@@ -80,6 +81,9 @@ def paper(
     sets = _sets(data, data_set, known if dry_run else [])
     setting = Setting(preset, rounds, seeds, vote_batch, sets=sets)
     names = _names(what, name, rate)
+    if dry_run and data_set is None:  # show the data set of which more was measured
+        setting = fuller(lambda one: _cells(names, one), setting, known)
+        sets = dict(setting.sets)
     rows = _rows(rule, names)
     cells = [cell for one in names for cell in TABLES[one].runs(setting).items()]
     runs: Runs = {key(run): run for (row, *_), run in cells if row in rows}
@@ -111,6 +115,12 @@ def paper(
     if failed:
         console.print(Text(f"the first that failed: {failed[0]}"), soft_wrap=True)
         raise typer.Exit(1)
+
+
+def _cells(names: list[str], setting: Setting) -> dict[tuple[str, ...], Run]:
+    """The runs of some tables."""
+    tables = ((name, TABLES[name].runs(setting)) for name in names)
+    return {(name, *map(str, cell)): run for name, runs in tables for cell, run in runs.items()}
 
 
 def _rows(asked: list[str] | None, names: list[str]) -> list[str]:

@@ -78,6 +78,8 @@ class StreamCenterwO(OnePass):
         return stream.result()
 
     def one_pass(self, updates: Updates) -> Decision:
+        if updates.mass is not None:
+            raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
         updates.look()
         stream = self.open(on_excess=updates.on_excess)
         stream.form, stream.n, stream.dropped = updates, updates.n, updates.dropped()
