@@ -98,7 +98,7 @@ def _tensor(x: Any) -> Array:
     if x.is_nested or x.layout != torch.strided or x.is_quantized or x.device.type == "meta":
         what = "without data" if x.device.type == "meta" else f"of layout {x.layout}"
         raise Unreadable(f"a tensor {what}", "send dense tensors with numbers")
-    x = x.detach()
+    x = x.detach() if type(x) is torch.Tensor else x.detach().as_subclass(torch.Tensor)
     return x.resolve_neg().numpy() if x.device.type == "cpu" and x.dtype in viewable() else x.resolve_neg()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from holdfast.errors import BrokenRule
 
 Weights = np.ndarray
-ROUNDING = 1e-6  # of the sum of the sizes of weights: how far from one their sum may be
+ROUNDING, LARGE = 1e-6, 1e-12  # how far from one a sum of weights may be, and for each unit of their sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +33,11 @@ def check_sums(who: str, weights: object, shape: tuple[int, ...]) -> np.ndarray:
     if given.shape != shape or given.dtype.kind not in "fiu":
         what = f"weights of shape {given.shape} and type {given.dtype}"
         raise BrokenRule(f"{who} answered with {what}; the contract asks for real numbers of shape {shape}.")
+    given = given.astype(np.float64, copy=False)
     sums = given.sum(axis=-1)
     if not np.isfinite(sums).all() or not np.isfinite(given).all():
         raise BrokenRule(f"{who} answered with weights that are not finite; the contract asks for finite ones.")
-    if (np.abs(sums - 1) > ROUNDING * np.maximum(1.0, np.abs(given).sum(axis=-1))).any():
+    if (np.abs(sums - 1) > ROUNDING + LARGE * np.abs(given).sum(axis=-1)).any():
         wrong = float(np.asarray(sums).flat[np.abs(np.asarray(sums) - 1).argmax()])
         raise BrokenRule(f"{who} answered with weights that sum to {wrong:.6g}; the contract asks for a sum of 1.")
     return given

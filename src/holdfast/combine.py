@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from holdfast.arrays import Array, is_array
+from holdfast.arrays import Array, is_array, kind
 from holdfast.contract import CoordinateRule
 from holdfast.errors import BrokenRule
 from holdfast.host import Host, in_parallel, spans
@@ -102,7 +102,8 @@ def columns(points: Points, rule: CoordinateRule, mass: np.ndarray | None = None
         for leaf in points.source.leaves
     ]
     pairs = zip(points.source.leaves, values, strict=True)
-    if not _all((leaf, leaf.place.xp.isfinite(value)) for leaf, value in pairs if leaf.kind != "i"):
+    sound = np.array(_all((leaf, leaf.place.xp.isfinite(value)) for leaf, value in pairs if leaf.kind != "i"))
+    if not points.source.shards(sound).all():
         raise BrokenRule(f"{rule!r} answered finite columns with numbers that are not finite.")
     return values
 
@@ -113,13 +114,13 @@ def _answer(rule: CoordinateRule, place: Place, block: Array, mass: np.ndarray |
     given: Any = block if here else place.fetch(block)  # a rule written for numpy gets numpy's
     out = rule.columns(given) if mass is None else rule.columns_by_mass(given, mass)
     out = out if is_array(out) else np.asarray(out)
-    if tuple(out.shape) != (block.shape[1],):
+    if tuple(out.shape) != (block.shape[1],) or kind(out) is None:
         raise BrokenRule(
-            f"{rule!r} answered {block.shape[1]} columns with an array of shape {tuple(out.shape)}; "
-            "the contract asks for one number a column."
+            f"{rule!r} answered {block.shape[1]} columns with an array of shape {tuple(out.shape)} and type "
+            f"{out.dtype}; the contract asks for one real number a column."
         )
     if isinstance(out, np.ndarray):
-        out = np.ascontiguousarray(out)  # not a view that keeps the sorted block
+        out = np.array(out)  # not a view of a worker's row, or one that keeps the sorted block
     return out if here else place.put(out, "f8" if given.dtype == np.float64 else "f4")
 
 

@@ -66,12 +66,13 @@ def decide(
         return stage.one_pass(updates)
     at = updates.place(start, f"{stage!r} was given a start") if start is not None and stage.starts() else None
     if updates.known is None and _reads_all(stage, updates):  # it looks on the way
+        rows = updates.sound()
         try:
-            decision = _round(stage, Points.rows(updates, updates.sound(), at, unseen=True), rng, explain=explain)
+            decision = _round(stage, Points.rows(updates, rows, at, unseen=True), rng, explain=explain)
         except NotFinite:
             log.debug("%r looks again: some row is not finite, or nearly so", stage)
         else:
-            updates.known = np.ones(updates.n, bool)
+            updates.known = np.isin(np.arange(updates.n), rows)
             return decision
     updates.look()
     return _round(stage, Points.rows(updates, updates.sound(), at), rng, explain=explain)
@@ -109,7 +110,7 @@ def _round(asked: Stage, points: Points, rng: Rng | None, *, explain: bool) -> D
                 weights[rows] = combine.shares(points, last)[: len(rows)]
         case DistanceRule():
             points, seen = _measured(last, points, rng)
-            choice = last.scaled(seen.scale).choose(seen.D, rng, mass)
+            choice = last.scaled(seen.scale).choose(seen.D.copy(), rng, mass)
             values = combine.weighted_sum(points, choice.weights)
             weights[rows] = points.over_basis(choice.weights)[: len(rows)]
         case _:
@@ -153,7 +154,8 @@ def mix_points(
     """The points that a stage makes of these, the distances that it saw, and the new masses."""
     seen_from, seen = _measured(stage, points, rng)
     scaled = stage.scaled(seen.scale)
-    M, mass = (scaled.mix(seen.D, rng), None) if mass is None else scaled.mix_by_mass(seen.D, mass, rng)
+    D = seen.D.copy()
+    M, mass = (scaled.mix(D, rng), None) if mass is None else scaled.mix_by_mass(D, mass, rng)
     M = check_sums(repr(stage), M, (stage.size(points.k), len(seen_from)))
     same = len(M) == points.k and np.array_equal(M, np.eye(*M.shape))  # not the first rows alone
     return (points if same else seen_from.mixed(M)), seen, mass
@@ -173,7 +175,7 @@ def _length(cost: float | None, scale: float, power: int) -> float | None:
 def _unscaled(measured: np.ndarray | np.float64, scale: float, power: int) -> np.ndarray:
     """Back into the units of the vectors; what has no room there becomes inf or 0."""
     if scale == 1.0:
-        return np.asarray(measured)
+        return np.array(measured)
     with np.errstate(over="ignore", under="ignore"):
         for _ in range(power):
             measured = np.float64(1) * measured / scale

@@ -50,6 +50,7 @@ def distances(
     if asked not in known:
         with np.errstate(all="ignore"):  # overflow is an answer here: such rows are looked at again
             known[asked] = _measured(points, centres, core, wide=wide)
+        known[asked].D.setflags(write=False)  # others get the same table
     return known[asked]
 
 
@@ -159,7 +160,7 @@ def repair(sight: Sight, group: Group, doubtful: np.ndarray, table: Table) -> li
     again, left = [], np.flatnonzero(table.row[group.K] >= 0)
     for part, pick in components(doubtful, left, len(group.K)):
         rows, K, pivot = np.isin(left, part), group.K[part], int(group.K[pick])
-        if sight.points.copies(pivot, K[K != pivot]):  # attackers like to send copies
+        if sight.points.copies(pivot, np.setdiff1d(K, pivot)):  # attackers like to send copies
             table.D[np.ix_(table.row[group.K[left[rows]]], K)] = 0.0
         elif group.depth + 1 < (NATIVE if sight.narrow else DIRECT):
             again.append(Group(K, pivot, group.depth + 1, doubtful[rows][:, part]))

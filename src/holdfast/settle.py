@@ -16,7 +16,7 @@ def settled(rule: Stage, updates: Updates) -> Stage:
     """
     dropped, silent = len(updates.dropped()), len(updates.silent)
     present, gone = updates.n - dropped, dropped - silent + updates.refused
-    most = rule.most_dropped(present + gone + silent)
+    most = rule.most_dropped(present + gone)
     lower = updates.on_excess == "lower" or most is None
     if not lower and gone > (most or 0):
         raise TooManyFaults(
@@ -45,7 +45,7 @@ def note_of(rule: Stage, asked: Stage, updates: Updates) -> str:
     if rule == asked and dropped == silent and not updates.refused:
         return ""
     present, gone = updates.n - dropped, dropped - silent + updates.refused
-    most = asked.most_dropped(present + gone + silent)
+    most = asked.most_dropped(present + gone)
     beyond = most is not None and gone > most
     excess = f"; {gone} dropped are more than it tolerates, and on_excess='lower' goes on" if beyond else ""
     if rule == asked:

@@ -17,7 +17,19 @@ from holdfast.arrays import Array, device, is_array, kind, library, viewed
 from holdfast.errors import BadInput, article, listing
 from holdfast.leaves import Leaf, Places, columns, leaf
 from holdfast.places import Place
-from holdfast.structure import Entry, Flat, Malformed, build, common, flatten, misfits, mismatch, shape_of, understood
+from holdfast.structure import (
+    Entry,
+    Flat,
+    Malformed,
+    build,
+    common,
+    flatten,
+    majority,
+    misfits,
+    mismatch,
+    shape_of,
+    understood,
+)
 
 Measure = Callable[[str], bool]
 """Tells by name which entries count in distances."""
@@ -226,6 +238,19 @@ def _usual(column: Sequence[Entry]) -> Entry:
     width = {look: ("i", "f4", "f8").index(kind(e.numbers) or "i") for look, e in zip(looks, column, strict=True)}
     best = max(votes, key=lambda look: (votes[look], width[look]))
     return column[looks.index(best)]
+
+
+def typical(given: Sequence[object]) -> object:
+    """An update of the structure that most of them share, each array of the commonest looks; None if none is shared."""
+    template = majority(given)
+    if template is None:
+        return None
+    shape = shape_of(flatten(template))
+    sound = [
+        flat for update in given if not isinstance(flat := understood(update), Malformed) and shape_of(flat) == shape
+    ]
+    looks = (_usual([flat[at] for flat in sound]).given for at in range(len(shape)))
+    return build(template, looks)
 
 
 def _from_matrix(X: Array, who: str, like: object, measure: Measure | None) -> Updates:
