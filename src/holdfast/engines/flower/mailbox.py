@@ -6,12 +6,14 @@ import logging
 import threading
 import time
 from collections.abc import Iterable
+from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any
 
-import httpx
 from flwr.app import Error, Message
 from flwr.serverapp import Grid
+
+from holdfast.engines.flower.link import is_passing, repeat
 
 log = logging.getLogger("flwr.holdfast")
 FIRST, SLOWEST = 0.2, 3.0  # seconds between two looks for a reply
@@ -31,23 +33,28 @@ class Mailbox:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.grid, name)
 
+    def get_node_ids(self) -> list[int]:
+        """The nodes that are connected; a SuperLink that fails is asked again."""
+        return list(repeat(lambda: list(self.grid.get_node_ids()), "listing nodes"))
+
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """The replies that came in time; what cannot be read is an error reply."""
-        asked = list(messages)
-        names = [name for name in self.grid.push_messages(asked) if name]
-        inbox: SimpleQueue[Message | Exception] = SimpleQueue()
+        pairs = self._push(list(messages))
+        inbox: SimpleQueue[Message | Exception | None] = SimpleQueue()
         over = threading.Event()
-        for name, message in zip(names, asked, strict=False):
+        for name, message in pairs:
             threading.Thread(target=self._fetch, args=(name, message, inbox, over), daemon=True).start()
         until = None if timeout is None else time.monotonic() + timeout
-        found, lost = list[Message](), None
+        found, lost, waiting = list[Message](), None, len(pairs)
         try:
-            while len(found) < len(names):
+            while waiting:
                 got = inbox.get(timeout=None if until is None else max(0.0, until - time.monotonic()))
-                if isinstance(got, Message):
-                    found.append(got)
-                else:
+                if isinstance(got, Exception):
                     lost = got
+                    continue
+                waiting -= 1
+                if got is not None:
+                    found.append(got)
         except Empty:
             pass
         finally:
@@ -56,17 +63,32 @@ class Mailbox:
             raise lost
         return found
 
+    def _push(self, asked: list[Message]) -> list[tuple[str, Message]]:
+        """Every message that was sent with its name. The SuperLink names no message to a node that is gone."""
+        tries = count()
+
+        def push() -> list[str]:
+            next(tries)
+            return list(self.grid.push_messages(asked))
+
+        names = repeat(push, "sending messages")
+        pairs = list(zip(names, asked, strict=False))
+        if next(tries) > 1:  # what an earlier try has stored gets no name again, and has its own
+            pairs = [(name or message.metadata.message_id, message) for name, message in pairs]
+        return [(name, message) for name, message in pairs if name]
+
     def _fetch(self, name: str, asked: Message, inbox: SimpleQueue[Any], over: threading.Event) -> None:
         """Look for one reply until it is there."""
         pause = FIRST
         while not over.is_set():
             try:
                 came = list(self.grid.pull_messages([name]))
-            except httpx.TransportError as error:  # nobody's fault; the link may come back
-                came = []
-                inbox.put(error)
-            except Exception as error:  # whatever a hostile reply makes a reader say
-                came = [Message(Error(0, f"sent what cannot be read ({type(error).__name__})"), reply_to=asked)]
+            except Exception as error:
+                if is_passing(error):  # nobody's fault; the link may come back
+                    came = []
+                    inbox.put(error)
+                else:  # whatever a hostile reply makes a reader say
+                    came = [Message(Error(0, f"sent what cannot be read ({type(error).__name__})"), reply_to=asked)]
             if came:
                 came[0].metadata.__dict__["_src_node_id"] = asked.metadata.dst_node_id
                 return inbox.put(came[0])
