@@ -18,11 +18,12 @@ from flwr.serverapp.strategy import Result, Strategy
 from holdfast.decision import Decision
 from holdfast.driver import decide
 from holdfast.engines.flower.arguments import answering, count, fraction, seconds, usual
+from holdfast.engines.flower.differences import stepped
 from holdfast.engines.flower.journal import Journal, State
 from holdfast.engines.flower.local import LocalGrid
 from holdfast.engines.flower.mailbox import Mailbox
 from holdfast.engines.flower.metrics import middles, numbers
-from holdfast.engines.flower.replies import Gathered, Model, gather, model_of, record_of, stepped
+from holdfast.engines.flower.replies import Gathered, Model, gather, model_of, record_of
 from holdfast.engines.flower.sampling import available, drawn, risk
 from holdfast.engines.lines import named
 from holdfast.errors import BadInput

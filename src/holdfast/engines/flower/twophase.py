@@ -13,8 +13,9 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from holdfast.decision import Decision
 from holdfast.engines.flower.arguments import seconds
+from holdfast.engines.flower.differences import stepped
 from holdfast.engines.flower.metrics import number, reported
-from holdfast.engines.flower.replies import Gathered, failure, record_of, stepped
+from holdfast.engines.flower.replies import Gathered, failure, record_of
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput
 from holdfast.twophase import Ballot, TwoPhase
