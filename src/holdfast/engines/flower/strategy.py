@@ -18,12 +18,12 @@ from flwr.serverapp.strategy import Result, Strategy
 from holdfast.decision import Decision
 from holdfast.driver import decide
 from holdfast.engines.flower.arguments import answering, count, fraction, seconds, usual
-from holdfast.engines.flower.differences import stepped
+from holdfast.engines.flower.differences import Model, stepped
 from holdfast.engines.flower.journal import Journal, State
 from holdfast.engines.flower.local import LocalGrid
 from holdfast.engines.flower.mailbox import Mailbox
 from holdfast.engines.flower.metrics import middles, numbers
-from holdfast.engines.flower.replies import Gathered, Model, gather, model_of, record_of
+from holdfast.engines.flower.replies import Gathered, gather, model_of, record_of
 from holdfast.engines.flower.sampling import available, drawn, risk
 from holdfast.engines.lines import named
 from holdfast.errors import BadInput
@@ -236,9 +236,12 @@ class RobustStrategy(Strategy):
     def _done(self, turn: int, line: dict[str, Any]) -> None:
         try:
             self.journal.add(line)
-            self.journal.save(turn, State(self.model, self.last, self._memory(), self._who()))
         except OSError as error:  # a full disk ends no training
             log.error("round %d is not in the journal: %s", turn, error)
+        try:
+            self.journal.save(turn, State(self.model, self.last, self._memory(), self._who()))
+        except OSError as error:
+            log.error("the state after round %d is not saved: %s", turn, error)
 
     def _who(self) -> str:
         return f"{self.rule!r}, seed {self.seed}"
