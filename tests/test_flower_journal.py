@@ -138,7 +138,8 @@ def test_a_journal_that_cannot_be_set_aside_is_a_sentence(tmp_path: Path, monkey
 
 def test_a_state_of_the_first_format_is_read(tmp_path: Path) -> None:
     entries: dict[str, Any] = {"round": np.array(2), "names": np.array(["w"]), "who": np.array("MeanwO(f=1), seed 0")}
-    np.savez(tmp_path / "state.npz", **entries, memory=np.array([], str), **{"model-0": np.full(2, 2.0)})
+    entries |= {"memory": np.array([], str), "model-0": np.full(2, 2.0)}
+    np.savez(tmp_path / "state.npz", **entries)
     (tmp_path / "rounds.jsonl").write_text('{"round": 1}\n{"round": 2}\n')
     assert (run(tmp_path, 3) == 3).all()
 

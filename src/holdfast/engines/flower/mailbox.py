@@ -10,10 +10,13 @@ from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any
 
+import httpx
 from flwr.app import Error, Message
 from flwr.serverapp import Grid
 
-from holdfast.engines.flower.link import is_passing, repeat
+from holdfast.engines.flower.limits import Limits, TooMuch
+from holdfast.engines.flower.link import repeat
+from holdfast.engines.flower.pulling import pull
 
 log = logging.getLogger("flwr.holdfast")
 FIRST, SLOWEST = 0.2, 3.0  # seconds between two looks for a reply
@@ -24,11 +27,11 @@ class Mailbox:
 
     Flower's own grid fetches all replies of a round together: one that cannot be read loses the others, one that is
     announced and never uploaded holds them up, and who sent it is what it says itself. Here every reply has a thread
-    of its own and the name of the node that was asked. Everything else is the grid's.
+    of its own, a limit of its size and the name of the node that was asked. Everything else is the grid's.
     """
 
-    def __init__(self, grid: Grid) -> None:
-        self.grid = grid
+    def __init__(self, grid: Grid, limits: Limits | None = None) -> None:
+        self.grid, self.limits = grid, limits
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.grid, name)
@@ -40,21 +43,19 @@ class Mailbox:
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """The replies that came in time; what cannot be read is an error reply."""
         pairs = self._push(list(messages))
-        inbox: SimpleQueue[Message | Exception | None] = SimpleQueue()
+        inbox: SimpleQueue[Message | Exception] = SimpleQueue()
         over = threading.Event()
         for name, message in pairs:
             threading.Thread(target=self._fetch, args=(name, message, inbox, over), daemon=True).start()
         until = None if timeout is None else time.monotonic() + timeout
-        found, lost, waiting = list[Message](), None, len(pairs)
+        found, lost = list[Message](), None
         try:
-            while waiting:
+            while len(found) < len(pairs):
                 got = inbox.get(timeout=None if until is None else max(0.0, until - time.monotonic()))
-                if isinstance(got, Exception):
-                    lost = got
-                    continue
-                waiting -= 1
-                if got is not None:
+                if isinstance(got, Message):
                     found.append(got)
+                else:
+                    lost = got
         except Empty:
             pass
         finally:
@@ -82,9 +83,11 @@ class Mailbox:
         pause = FIRST
         while not over.is_set():
             try:
-                came = list(self.grid.pull_messages([name]))
+                came = pull(self.grid, name, self.limits, over)
+            except TooMuch as error:
+                came = [Message(Error(0, str(error)), reply_to=asked)]
             except Exception as error:
-                if is_passing(error):  # nobody's fault; the link may come back
+                if isinstance(error, httpx.HTTPError):  # nobody's fault; the link may come back
                     came = []
                     inbox.put(error)
                 else:  # whatever a hostile reply makes a reader say

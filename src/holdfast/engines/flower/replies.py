@@ -15,9 +15,9 @@ from flwr.app import Array, ArrayRecord, Message
 from numpy.lib import format as npy
 
 from holdfast.engines.flower.differences import Model, difference_dtype, fits, subtract
+from holdfast.engines.flower.limits import HEADER, NUMBER_BYTES, TooMuch, check_counts
 from holdfast.engines.flower.metrics import numbers
 
-HEADER = 4096  # bytes of an array's description, at most
 LONGEST = 200  # characters of what a client says
 
 
@@ -62,7 +62,7 @@ def gather(replies: Iterable[Message], asked: Iterable[int], model: Model) -> Ga
             sent, metrics, size = _read(
                 reply, model, {name: each[wanted.index(node), ...] for name, each in rows.items()}
             )
-        except Refused as why:
+        except (Refused, TooMuch) as why:
             out.refused[node] = plain(str(why))
             continue
         sound[node] = sent, metrics
@@ -96,6 +96,7 @@ def _read(reply: Message, model: Model, out: Model) -> tuple[Model, dict[str, fl
         raise Refused(failure(reply))
     if not reply.has_content():
         raise Refused("sent nothing")
+    check_counts(reply)
     records = [record for record in reply.content.values() if isinstance(record, ArrayRecord)]
     if len(records) != 1:
         raise Refused(f"sent {len(records)} array records, not 1")
@@ -113,7 +114,7 @@ def _subtract(name: str, array: Array, ours: np.ndarray, out: np.ndarray) -> Non
     """The array minus ours, after every check that a hostile sender makes necessary."""
     if tuple(array.shape) != ours.shape:
         raise Refused(f"sent {name} of shape {tuple(array.shape)}, not {ours.shape}")
-    if len(array.data) > ours.size * 16 + HEADER:
+    if len(array.data) > ours.size * NUMBER_BYTES + HEADER:
         raise Refused(f"sent {len(array.data)} bytes for {name}")
     try:
         values = _values(array)

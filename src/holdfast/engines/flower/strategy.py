@@ -20,6 +20,7 @@ from holdfast.driver import decide
 from holdfast.engines.flower.arguments import answering, count, fraction, seconds, usual
 from holdfast.engines.flower.differences import Model, stepped
 from holdfast.engines.flower.journal import Journal, State
+from holdfast.engines.flower.limits import Limits
 from holdfast.engines.flower.local import LocalGrid
 from holdfast.engines.flower.mailbox import Mailbox
 from holdfast.engines.flower.metrics import middles, numbers
@@ -125,7 +126,7 @@ class RobustStrategy(Strategy):
                 log.warning("the rounds before were by %s, these are by %s", state.who, self._who())
         left, before = max(0, num_rounds - self.offset), self.offset
         told = evaluate_fn and (lambda at, arrays: evaluate_fn(at + before, arrays))
-        post: Any = grid if isinstance(grid, LocalGrid) else Mailbox(grid)
+        post: Any = grid if isinstance(grid, LocalGrid) else Mailbox(grid, Limits.of(model_of(initial_arrays)))
         result = super().start(post, initial_arrays, left, timeout, train_config, evaluate_config, told)
         if not len(result.arrays):  # every round was skipped, or none was left
             result.arrays = initial_arrays
