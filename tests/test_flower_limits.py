@@ -80,7 +80,7 @@ def fetched(grid: Any, asked: Message) -> Message:
     mailbox: Any = Mailbox(grid, Limits.of(MODEL))
     (reply,) = mailbox.send_and_receive([asked], timeout=20.0)
     assert reply.metadata.src_node_id == 7
-    return reply  # type: ignore[no-any-return]
+    return reply
 
 
 def listed(times: int) -> Callable[[str, bytes], bytes]:
