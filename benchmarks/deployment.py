@@ -23,6 +23,7 @@ sys.path.insert(0, str(EXAMPLE))
 
 from deploy import recognised, rounds  # noqa: E402
 from federation import Federation, until  # noqa: E402
+from keys import key_pair  # noqa: E402
 
 OUT = Path(__file__).resolve().parent.parent / "results" / "flower" / "deployment.json"
 NODES = 4
@@ -108,6 +109,8 @@ def row(fed: Federation, fault: str, many: int = 2, timeout: float = 30.0) -> di
     if last in fed.processes:
         fed.stop(last)
     if fault == "unregister":
+        (fed.keys / last).unlink()  # a key that was unregistered is not let in again
+        key_pair(fed.keys / last)
         fed.register(last)
     found = {"fault": fault, "what": ROWS[fault], "status": status, "rounds": len(lines), "said": said}
     found |= {"skipped": sum("skipped" in line for line in lines), "accuracy": round(accuracy, 3)}
