@@ -72,7 +72,11 @@ def lower_median(leaf: Leaf, rows: np.ndarray) -> Array:
     """Counters: an element that at least one worker sent, with half of the rows on either side."""
     place, pieces = leaf.place, []
     for s, e in leaf.spans(len(rows)):
-        pieces.append(place.xp.sort(leaf.block(rows, s, e), axis=0)[(len(rows) - 1) // 2, :])
+        block, middle = leaf.block(rows, s, e), (len(rows) - 1) // 2
+        if isinstance(block, np.ndarray) and leaf.dtype == np.uint64:  # as int64, its upper half is negative
+            pieces.append(np.sort(block.view(np.uint64), axis=0)[middle, :].view(np.int64))
+        else:
+            pieces.append(place.xp.sort(block, axis=0)[middle, :])
     return place.join(pieces) if pieces else place.put(np.zeros(0), "i")
 
 

@@ -18,11 +18,13 @@ from flwr.serverapp.strategy import Result, Strategy
 from holdfast.decision import Decision
 from holdfast.driver import decide
 from holdfast.engines.flower.arguments import answering, count, fraction, seconds, usual
+from holdfast.engines.flower.differences import Model, stepped
 from holdfast.engines.flower.journal import Journal, State
+from holdfast.engines.flower.limits import Limits
 from holdfast.engines.flower.local import LocalGrid
 from holdfast.engines.flower.mailbox import Mailbox
 from holdfast.engines.flower.metrics import middles, numbers
-from holdfast.engines.flower.replies import Gathered, Model, gather, model_of, record_of, stepped
+from holdfast.engines.flower.replies import Gathered, gather, model_of, record_of
 from holdfast.engines.flower.sampling import available, drawn, risk
 from holdfast.engines.lines import named
 from holdfast.errors import BadInput
@@ -125,7 +127,7 @@ class RobustStrategy(Strategy):
                 log.warning("the rounds before were by %s, these are by %s", state.who, self._who())
         left, before = max(0, num_rounds - self.offset), self.offset
         told = evaluate_fn and (lambda at, arrays: evaluate_fn(at + before, arrays))
-        post: Any = grid if isinstance(grid, LocalGrid) else Mailbox(grid)
+        post: Any = grid if isinstance(grid, LocalGrid) else Mailbox(grid, Limits.of(model_of(initial_arrays)))
         result = super().start(post, initial_arrays, left, timeout, train_config, evaluate_config, told)
         if not len(result.arrays):  # every round was skipped, or none was left
             result.arrays = initial_arrays
@@ -236,9 +238,12 @@ class RobustStrategy(Strategy):
     def _done(self, turn: int, line: dict[str, Any]) -> None:
         try:
             self.journal.add(line)
-            self.journal.save(turn, State(self.model, self.last, self._memory(), self._who()))
         except OSError as error:  # a full disk ends no training
             log.error("round %d is not in the journal: %s", turn, error)
+        try:
+            self.journal.save(turn, State(self.model, self.last, self._memory(), self._who()))
+        except OSError as error:
+            log.error("the state after round %d is not saved: %s", turn, error)
 
     def _who(self) -> str:
         return f"{self.rule!r}, seed {self.seed}"
