@@ -43,4 +43,6 @@ def _give_up(text: str) -> None:
 
 
 def _refusal(text: str) -> str:
-    return f"holdfast: {' '.join(text.split())}"
+    from holdfast.errors import printable
+
+    return f"holdfast: {printable(' '.join(text.split()))}"

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.example import example
 from holdfast.cli.files import check_target, load, load_all, load_each, names_of, save
+from holdfast.cli.wide import Screen, say
 from holdfast.decision import Decision
 from holdfast.errors import BadInput
 from holdfast.places import fetch
@@ -64,7 +64,7 @@ def aggregate(
         save(out, decision.value)
     apart = distance(decision.value, load(reference)) if reference else None
     if as_json:
-        typer.echo(json.dumps(record(decision, names, apart), allow_nan=False))
+        say(json.dumps(record(decision, names, apart), allow_nan=False))
     else:
         show(decision, names, out, apart)
 
@@ -106,7 +106,7 @@ def _finite(number: float | None) -> float | None:
 
 def show(decision: Decision, names: list[str], out: Path | None, apart: float | None) -> None:
     """The same for people."""
-    console = Console()
+    console = Screen()
     table = Table(
         "worker", "status", decision.measure, "distance", "why", box=None, pad_edge=False, header_style="bold"
     )

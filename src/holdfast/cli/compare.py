@@ -7,11 +7,11 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from holdfast.cli.example import example
 from holdfast.cli.files import load, load_all
+from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput
 from holdfast.report.compare import Comparison, draw
 from holdfast.report.compare import compare as compared
@@ -46,12 +46,12 @@ def compare(
     show(found, names)
     if plot:
         draw(found, plot)
-        typer.echo(f"the plot is in {plot}")
+        say(f"the plot is in {plot}")
 
 
 def show(found: Comparison, names: list[str]) -> None:
     """Tables for people."""
-    console = Console()
+    console = Screen()
     table = Table("rule", "cost / optimum", "not kept", box=None, pad_edge=False, header_style="bold")
     for rule, decision, cost in zip(found.rules, found.decisions, found.costs, strict=True):
         out = [names[i] for i in range(decision.n) if i not in decision.kept]

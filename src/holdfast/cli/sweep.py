@@ -9,6 +9,7 @@ import typer
 
 from holdfast.cli.example import example
 from holdfast.cli.live import carrier, counted, failures, named, varied, watch
+from holdfast.cli.wide import say
 from holdfast.errors import BadInput
 from holdfast.experiments.pool import cores
 from holdfast.experiments.store import Store
@@ -51,22 +52,22 @@ def sweep(
     """
     if sample and not file.exists():
         file.write_text(SAMPLE)
-        typer.echo(f"wrote {file}", err=True)
+        say(f"wrote {file}", err=True)
     runs = those(read(file), only or [])
     if not runs:
         raise BadInput(f"{file} has no run that meets {', '.join(only or [])}; try --dry-run without --only.")
     kept, more = Store(store), varied(runs)
     if dry_run:
         for run in runs.values():
-            typer.echo(f"{kept.state(run) or 'to do':8} {named(run, more)}")
+            say(f"{kept.state(run) or 'to do':8} {named(run, more)}")
         return
     carry = carrier(cluster)
     try:
         board = watch(carry_out(runs, kept, jobs or (None if cluster else cores()), data, retry_failed, carry), runs)
     except KeyboardInterrupt:
-        typer.echo("stopped; the same command goes on from there", err=True)
+        say("stopped; the same command goes on from there", err=True)
         raise typer.Abort from None
-    typer.echo(f"{counted(board)}: {store}")
+    say(f"{counted(board)}: {store}")
     if board.failed:
-        typer.echo(f"the first that failed: {failures(board, more)[0]}", err=True)
+        say(f"the first that failed: {failures(board, more)[0]}", err=True)
         raise typer.Exit(1)

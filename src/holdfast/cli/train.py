@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from holdfast.cli.example import example
+from holdfast.cli.wide import Screen, say
 from holdfast.errors import listing
 from holdfast.guarantees.bounds import own
 from holdfast.training import Result, Run
@@ -58,9 +58,9 @@ def train(
     )  # fmt: skip
     run = run.changed(byzantine=run.f if liars is None else liars)
     if 0 < run.f < run.byzantine:
-        typer.echo(f"{run.byzantine} workers lie, and {run.rule!r} tolerates {run.f}", err=True)
+        say(f"{run.byzantine} workers lie, and {run.rule!r} tolerates {run.f}", err=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=Screen(stderr=True)) as bar:
         task = bar.add_task("training", total=rounds, visible=False)
 
         def told(line: dict[str, Any]) -> None:
@@ -78,8 +78,8 @@ def train(
             bar.console.print(f"stopped after round {done}; the same command goes on from there")
             raise typer.Abort from None
     for line in summary(result):
-        typer.echo(line)
-    typer.echo(f"record, metrics and model: {out}")
+        say(line)
+    say(f"record, metrics and model: {out}")
 
 
 def summary(result: Result) -> list[str]:
