@@ -102,6 +102,9 @@ def certificate(
     files: Annotated[list[Path], typer.Argument(help="A file a worker, or one file with a row a worker.")],
     f: Annotated[int | None, typer.Option("--f", help="Liars, for a rule without an f.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="For rules that draw at random.")] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option(min=1, help="The most that a file may unpack to; else by the other files.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As one line of JSON.")] = False,
 ) -> None:
     """Aggregate one round and say what is certain about the answer, whoever lied in it.
@@ -112,7 +115,7 @@ def certificate(
     chosen = parse(rule)
     if chosen.random and seed is None:
         raise BadInput(f"{chosen!r} draws at random; add --seed 1.")
-    updates, names, unread = load_all(files)
+    updates, names, unread = load_all(files, max_bytes=max_bytes)
     rng = None if seed is None else np.random.default_rng(seed)
     like = majority(updates) if isinstance(updates, list) else None
     decision = chosen.decide(updates, rng=rng, like=like)

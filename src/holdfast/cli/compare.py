@@ -28,6 +28,9 @@ def compare(
     rules: Annotated[str, typer.Option(help="Rules, separated by semicolons.")] = "",
     like: Annotated[Path | None, typer.Option(help="An update of the right structure; else the majority's.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="For rules that draw at random.")] = 0,
+    max_bytes: Annotated[
+        int | None, typer.Option(min=1, help="The most that a file may unpack to; else by the other files.")
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the answers and how they move with f: svg, png or pdf.")
     ] = None,
@@ -40,7 +43,7 @@ def compare(
     if plot and plot.suffix not in (".svg", ".png", ".pdf"):
         raise BadInput(f"--plot {plot} was given; the formats are .svg, .png, .pdf.")
     chosen = [parse(text) for text in (rules or RULES.format(f=f)).split(";") if text.strip()]
-    updates, names, _ = load_all(files)
+    updates, names, _ = load_all(files, max_bytes=max_bytes)
     model = load(like) if like else majority(updates) if isinstance(updates, list) else None
     found = compared(updates, chosen, f, model, np.random.default_rng(seed))
     show(found, names)

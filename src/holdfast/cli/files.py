@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -9,17 +11,22 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.cli.sizes import PACKED, allowed_bytes, check_bytes, declared_bytes, held_bytes
 from holdfast.errors import BadInput
 
 
-def load(path: Path) -> Any:
-    """One update; BadInput says why a file holds none."""
+def load(path: Path, limit: int | None = None) -> Any:
+    """One update of at most `limit` bytes; BadInput says why a file holds none."""
     if path.suffix not in READERS:
         raise BadInput(f"{path} was given; the formats are {', '.join(READERS)}.")
     if not path.is_file():
         raise BadInput(f"{path} is no file; name files that exist.")
+    check_bytes(path, declared_bytes(path), limit)
     try:
-        return READERS[path.suffix](path)
+        update = READERS[path.suffix](path)
+        if limit is not None and path.suffix in PACKED:
+            check_bytes(path, held_bytes(update), limit)  # a tensor may repeat one number
+        return update
     except BadInput:
         raise
     except Exception as error:  # whatever a hostile file makes a reader say
@@ -31,9 +38,9 @@ def load(path: Path) -> Any:
 MEMORY = Path("/proc/meminfo")
 
 
-def check_room(paths: list[Path]) -> None:
+def check_room(paths: list[Path], limit: int = sys.maxsize) -> None:
     """Refuse files that do not fit into memory together, and name the rule that does not need that."""
-    heavy = sum(path.stat().st_size for path in paths if path.is_file() and path.suffix != ".npy")  # npy is mapped
+    heavy = sum(min(declared_bytes(path), limit) for path in paths if path.suffix != ".npy")  # npy is mapped
     if MEMORY.is_file() and heavy > 1024 * int(MEMORY.read_text().partition("MemAvailable:")[2].split()[0]):
         raise BadInput(
             f"{len(paths)} files of {heavy / 1e9:.1f} GB were given, more than fits into memory; "
@@ -47,11 +54,11 @@ def names_of(paths: list[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(path) for path in paths]
 
 
-def load_each(paths: list[Path], unread: dict[int, str]) -> Iterator[Any]:
+def load_each(paths: list[Path], unread: dict[int, str], limit: int | None = None) -> Iterator[Any]:
     """One update after the other, for rules that hold few; why some could not be read goes into `unread`."""
     for i, path in enumerate(paths):
         try:
-            yield load(path)
+            yield load(path, limit)
         except BadInput as error:
             if not path.is_file() or path.suffix not in READERS:
                 raise
@@ -59,17 +66,21 @@ def load_each(paths: list[Path], unread: dict[int, str]) -> Iterator[Any]:
             yield None
 
 
-def load_all(paths: list[Path]) -> tuple[Any, list[str], dict[int, str]]:
+def load_all(
+    paths: list[Path], *, like: Any = None, max_bytes: int | None = None
+) -> tuple[Any, list[str], dict[int, str]]:
     """All updates, their names, and why some could not be read: one file per worker, or one that holds them all.
 
-    A file that cannot be read stands for a worker who sent nothing: None, to be dropped by name.
+    A file that cannot be read, or that unpacks to more than `allowed_bytes`, stands for a worker who sent nothing:
+    None, to be dropped by name.
     """
+    limit = allowed_bytes(paths, like=like, max_bytes=max_bytes)
     if len(paths) > 1:
         names = names_of(paths)
         unread: dict[int, str] = {}
-        check_room(paths)
-        return list(load_each(paths, unread)), names, unread
-    held = load(paths[0])
+        check_room(paths, limit)
+        return list(load_each(paths, unread, limit)), names, unread
+    held = load(paths[0], limit)
     if isinstance(held, dict) and len(held) == 1:
         (held,) = held.values()
     if isinstance(held, dict) and len({tuple(np.shape(entry)) for entry in held.values()}) > 1:
@@ -139,7 +150,10 @@ def _read_safetensors(path: Path) -> Any:
 
 
 def _read_pt(path: Path) -> Any:
-    return _torch().load(path, map_location="cpu", weights_only=True)
+    if zipfile.is_zipfile(path):
+        return _torch().load(path, map_location="cpu", weights_only=True)
+    content = io.BytesIO(path.read_bytes())  # a read of what is not there takes memory from a file, none from these
+    return _torch().load(content, map_location="cpu", weights_only=True)
 
 
 def _torch() -> Any:
