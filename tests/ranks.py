@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pickle
 import signal
 import socket
 import sys
@@ -35,6 +36,7 @@ from holdfast.engines.sharded import (
     two_phase_step,
 )
 from holdfast.engines.sharded.checkpoint import saved
+from holdfast.engines.sharded.reader import write_checksums
 from tests.rules_under_test import EXACT, RULES, calls
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16)
@@ -316,6 +318,74 @@ def found(rank: int, n: int, folder: Path) -> None:
     torch.save(told, folder / f"{rank}.pt")
 
 
+class Hostile:
+    """Runs code where it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.mark,)
+
+
+class Extra(nn.Linear):
+    """A layer with a state that is no tensor."""
+
+    extra: Any = None
+
+    def get_extra_state(self) -> Any:
+        return self.extra
+
+    def set_extra_state(self, state: Any) -> None:
+        self.extra = state
+
+
+def strangers(rank: int, n: int, folder: Path) -> None:
+    """Checkpoints that are damaged, old, or made to run code."""
+    net, told = Extra(4, 3), {}
+    optimizer = torch.optim.Adam(net.parameters())
+    net(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+
+    def tried(name: str, harm: Callable[[Path], None]) -> None:
+        save(folder / name, 1, net, optimizer=optimizer)
+        if rank == 0:
+            harm(saved(folder / name)[-1])
+        dist.barrier()
+        try:
+            told[name] = str(load(folder / name, net, optimizer=optimizer))
+        except BadInput as refusal:
+            told[name] = str(refusal)
+        dist.barrier()
+
+    def flipped(place: Path) -> None:
+        (part,) = place.glob("__0_0.distcp")
+        content = bytearray(part.read_bytes())
+        content[len(content) // 2] ^= 1
+        part.write_bytes(content)
+
+    def hostile(place: Path, *, signed: bool) -> None:
+        (place / ".metadata").write_bytes(pickle.dumps(Hostile(folder / "owned")))
+        (place / "checksums.json").unlink(missing_ok=True)
+        if signed:
+            write_checksums(place)
+
+    def cut_off(place: Path) -> None:
+        (place / ".metadata").write_bytes((place / ".metadata").read_bytes()[:100])
+        (place / "checksums.json").unlink(missing_ok=True)
+
+    tried("sound", lambda _: None)
+    tried("old", lambda place: (place / "checksums.json").unlink(missing_ok=True))
+    tried("flipped", flipped)
+    tried("hostile", lambda place: hostile(place, signed=False))
+    tried("signed", lambda place: hostile(place, signed=True))
+    tried("cut off", cut_off)
+    tried("gone", lambda place: (place / "__1_0.distcp").unlink())
+    net.extra = Hostile(folder / "owned")
+    tried("extra", lambda _: None)
+    torch.save((told, (folder / "owned").exists()), folder / f"{rank}.pt")
+
+
 def again(rank: int, n: int, folder: Path) -> None:
     """The second job of a process."""
 
@@ -370,7 +440,20 @@ def failing(rank: int, n: int, folder: Path) -> None:
     training(rank, n, folder, dies=dies)
 
 
-SCENARIOS = (every_rule, mixed, two_phases, hooked, found, again, training, killed, hanging, orphaned, failing)
+SCENARIOS = (
+    every_rule,
+    mixed,
+    two_phases,
+    hooked,
+    found,
+    strangers,
+    again,
+    training,
+    killed,
+    hanging,
+    orphaned,
+    failing,
+)
 
 
 def reached(n: int) -> float:

@@ -79,6 +79,21 @@ def test_what_a_hostile_tester_found(tmp_path: Path) -> None:
         assert one["damaged"] == "cannot be loaded"
 
 
+def test_a_flipped_bit_loaded_silently_and_a_hostile_checkpoint_ran_code(tmp_path: Path) -> None:
+    job("strangers", 2, tmp_path)
+    for told, owned in results(tmp_path, 2):
+        assert not owned, "code of the checkpoint ran"
+        assert told.pop("sound") == told.pop("old") == "1"
+        assert "__0_0.distcp is missing or was changed" in told["flipped"]
+        assert "__1_0.distcp is missing or was changed" in told["gone"]
+        assert "asks for" in told["hostile"]
+        assert "asks for" in told["signed"]
+        for refusal in told.values():
+            assert "cannot be loaded (" in refusal
+            assert refusal.endswith("remove it to go on from the one before.")
+            assert len(refusal.splitlines()) == 1
+
+
 def test_a_job_can_begin_again(tmp_path: Path) -> None:
     job("again", 3, tmp_path)
     assert results(tmp_path, 3) == [[1.0, 1.0]] * 3
