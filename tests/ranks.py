@@ -19,6 +19,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
@@ -432,6 +434,58 @@ def orphaned(rank: int, n: int, folder: Path) -> None:
     training(rank, n, folder, dies=dies)
 
 
+def late(rank: int, n: int, folder: Path) -> None:
+    """A rank comes a second after the others have given up."""
+
+    def dies(t: int) -> None:
+        if rank == 2 and t == 3:
+            time.sleep(TIMEOUT + 1)
+
+    training(rank, n, folder, dies=dies)
+
+
+def skipping(rank: int, n: int, folder: Path) -> None:
+    """A rank leaves one step out."""
+    torch.manual_seed(0)
+    model = Net()
+    for t in range(4):
+        if rank != 2 or t != 1:
+            two_phase_step(model, felt, batch(rank, t), Mean2P(f=1), step=t, lr=0.3, fresh=batch(rank, 100 + t))
+
+
+def dropped(rank: int, n: int, folder: Path) -> None:
+    """A rank's loss raises, its momentum is spoilt; models that cannot be taken."""
+    told: dict[str, Any] = {}
+    words: dict[str, Any] = {"lr": 0.1, "fresh": batch(rank, 50)}
+    for error in (IndexError, KeyError, AttributeError, TypeError, AssertionError):
+
+        def raising(one: nn.Module, some: tuple[Tensor, Tensor], error: type[Exception] = error) -> Tensor:
+            if rank == 1:
+                raise error("a sample without a label")
+            return felt(one, some)
+
+        done = two_phase_step(Net(), raising, batch(rank, 1), Mean2P(f=1), **words)
+        told[error.__name__] = sorted(done.decision.dropped) if done.decision else done.skipped
+    model, memory, out = Net(), Momentum(0.9), []
+    for t in range(3):
+        done = two_phase_step(model, felt, batch(rank, t), Mean2P(f=1), momentum=memory, **words)
+        out.append(sorted(done.decision.dropped) if done.decision else [])
+        if rank == 1 and t == 0:
+            memory.held[next(iter(memory.held))].fill_(torch.nan)
+    told["momentum"] = out
+    try:
+        two_phase_step(Net().requires_grad_(False), felt, batch(rank, 1), Mean2P(f=1), **words)
+    except BadInput as refusal:
+        told["frozen"] = str(refusal)
+    whole = nn.Linear(6, 3)
+    fully_shard(whole, mesh=init_device_mesh("cpu", (n,)))
+    try:
+        two_phase_step(whole, felt, batch(rank, 1), Mean2P(f=1), **words)
+    except BadInput as refusal:
+        told["FSDP2"] = str(refusal)
+    torch.save(told, folder / f"{rank}.pt")
+
+
 def failing(rank: int, n: int, folder: Path) -> None:
     def dies(t: int) -> None:
         if rank == 0 and t == 2:
@@ -447,6 +501,9 @@ SCENARIOS = (
     hooked,
     found,
     strangers,
+    dropped,
+    late,
+    skipping,
     again,
     training,
     killed,

@@ -54,7 +54,7 @@ def check_sums(place: Path, wire: Wire) -> None:
         return
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise BadInput(
-            f"{place / CHECKSUMS} holds no checksums; remove {place} to go on from the one before."
+            f"{place / CHECKSUMS} holds no checksums; remove {place} to go on with the one before."
         ) from None
     names = sorted(sums)
     bad = [at for at, name in enumerate(names) if at % wire.n == wire.rank and not _same(place, name, sums[name])]
