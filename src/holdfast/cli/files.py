@@ -7,11 +7,12 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from holdfast.cli.sizes import PACKED, allowed_bytes, check_bytes, declared_bytes, held_bytes
+from holdfast.disk import write_whole
 from holdfast.errors import BadInput
 
 
@@ -113,14 +114,10 @@ def save(path: Path, update: Any) -> None:
     check_target(path)
     if path.suffix == ".npy" and isinstance(update, (dict, list, tuple)):
         raise BadInput(f"--out {path} holds one array, but the updates have entries; use .npz, .safetensors or .pt.")
-    part = path.with_name(f".{path.name}.part{path.suffix}")
     try:
-        WRITERS[path.suffix](part, update)
-        part.replace(path)
+        write_whole(path, lambda file: WRITERS[path.suffix](file, update))
     except TypeError:
         raise BadInput(f"--out {path} has no room for these types (bfloat16, say); use .safetensors or .pt.") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _read_npy(path: Path) -> Any:
@@ -172,29 +169,29 @@ def _named(update: Any) -> dict[str, Any]:
     )
 
 
-def _write_npz(path: Path, update: Any) -> None:
-    with zipfile.ZipFile(path, "w") as held:  # np.savez has no room for an entry named "file"
+def _write_npz(file: IO[bytes], update: Any) -> None:
+    with zipfile.ZipFile(file, "w") as held:  # np.savez has no room for an entry named "file"
         for name, value in _named(update).items():
             with held.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, np.asanyarray(value), allow_pickle=False)
 
 
-def _write_safetensors(path: Path, update: Any) -> None:
+def _write_safetensors(file: IO[bytes], update: Any) -> None:
     named = _named(update)
     if all(isinstance(value, np.ndarray) for value in named.values()):
         from safetensors import numpy as plain
 
-        plain.save_file({k: np.ascontiguousarray(v) for k, v in named.items()}, path)
+        file.write(plain.save({k: np.ascontiguousarray(v) for k, v in named.items()}))
         return
     from safetensors import torch as tensors
 
-    tensors.save_file({k: v.contiguous() for k, v in named.items()}, path)
+    file.write(tensors.save({k: v.contiguous() for k, v in named.items()}))
 
 
-def _write_pt(path: Path, update: Any) -> None:
+def _write_pt(file: IO[bytes], update: Any) -> None:
     torch = _torch()
     entries = {name: torch.as_tensor(value) for name, value in _named(update).items()}
-    torch.save(entries if isinstance(update, (dict, list, tuple)) else entries["update"], path)
+    torch.save(entries if isinstance(update, (dict, list, tuple)) else entries["update"], file)
 
 
 READERS: dict[str, Callable[[Path], Any]] = {
@@ -204,8 +201,8 @@ READERS: dict[str, Callable[[Path], Any]] = {
     ".pt": _read_pt,
     ".pth": _read_pt,
 }
-WRITERS: dict[str, Callable[[Path, Any], None]] = {
-    ".npy": lambda path, update: np.save(path, np.asarray(update), allow_pickle=False),
+WRITERS: dict[str, Callable[[IO[bytes], Any], None]] = {
+    ".npy": lambda file, update: np.save(file, np.asarray(update), allow_pickle=False),
     ".npz": _write_npz,
     ".safetensors": _write_safetensors,
     ".pt": _write_pt,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from holdfast.experiments.store import Store
 from holdfast.experiments.sweep import only as those
 from holdfast.experiments.sweep import read
 from holdfast.experiments.sweep import sweep as carry_out
+from holdfast.training.folder import NO_LOCK
 
 SAMPLE = """\
 # What is a list is varied, every combination a run; a single value holds for all. Any field of Run may stand here.
@@ -42,6 +44,9 @@ def sweep(
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try again what failed.")] = False,
     data: Annotated[Path | None, typer.Option(help="Where data sets lie.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Address of a Ray cluster, such as 10.0.0.1:6379.")] = None,
+    no_lock: Annotated[
+        bool, typer.Option("--no-lock", help="Take no locks; only if no other process works there.")
+    ] = False,
     sample: Annotated[
         bool, typer.Option("--sample", help="First write an example to FILE, if it is not there.")
     ] = False,
@@ -50,6 +55,8 @@ def sweep(
 
     Interrupted or killed, the same command goes on where it was. One run that fails is told and loses nothing else.
     """
+    if no_lock:
+        os.environ[NO_LOCK] = "1"
     if sample and not file.exists():
         file.write_text(SAMPLE)
         say(f"wrote {file}", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from holdfast.errors import listing
 from holdfast.guarantees.bounds import own
 from holdfast.training import Result, Run
 from holdfast.training import train as run_training
+from holdfast.training.folder import NO_LOCK
 
 
 @example("holdfast train --rule 'Mean2P(f=8)' --attack 'SignFlip()' --n 20 --liars 8 --rounds 50 --out run")
@@ -44,12 +46,17 @@ def train(
     every: Annotated[int, typer.Option(help="Rounds between evaluations.", min=1)] = 10,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
     certify: Annotated[bool, typer.Option("--certify", help="Certify every round; κ goes to the metrics.")] = False,
+    no_lock: Annotated[
+        bool, typer.Option("--no-lock", help="Take no locks; only if no other process works there.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="The run's folder; the same command again resumes.")] = Path("run"),
 ) -> None:
     """Train under attack, with live progress; the record, a line a round and the model go to a folder.
 
     Interrupted or killed, the same command goes on where it was, to the same bits.
     """
+    if no_lock:
+        os.environ[NO_LOCK] = "1"
     run = Run(
         rule=rule, attack=attack, voter=voter, workers=n, byzantine=0, data=data, split=split, rounds=rounds,
         batch=batch, lr=lr, momentum=momentum, schedule=schedule, steps=steps, vote_batch=vote_batch or None,

@@ -5,12 +5,15 @@ Running again resumes: lines after the checkpoint are cut off and come again, wi
 
 from __future__ import annotations
 
+import errno
 import json
+import logging
 import os
 import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +26,20 @@ from holdfast.training.own import named
 from holdfast.training.run import Run
 from holdfast.training.state import State
 
+log = logging.getLogger("holdfast")
 FORMAT = 1  # of a folder; what an older holdfast wrote has another, or none
 LOOKS = 5  # times that a lock is asked for, since somebody may only be looking
+NO_LOCK = "HOLDFAST_NO_LOCK"  # set by --no-lock, for this process and those that it starts
+HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR)  # what flock says if somebody has the lock
 OWN = "the record's own"  # task: torch workers on the record's data set
 
 
 class Unwritable(BadInput):
     """The disk is full, read-only or broken."""
+
+
+class Unlockable(Unwritable):
+    """The file system has no locks, so nobody can tell whether another process is at work."""
 
 
 class InUse(BadInput):
@@ -146,6 +156,19 @@ def first_of(path: Path, rounds: int) -> list[dict[str, Any]]:
     return lines
 
 
+def set_damaged_aside(path: Path) -> None:
+    """Rename a run's checkpoint that cannot be gone on from, so that the run starts anew; nothing is deleted."""
+    saved = path / "checkpoint.npz"
+    if not os.path.lexists(saved):
+        return
+    try:
+        first_of(path, State.load(saved).round)
+    except BadInput as why:
+        aside = next(one for k in count(1) if not os.path.lexists(one := path / f"checkpoint.damaged-{k}.npz"))
+        saved.rename(aside)
+        log.warning("%s; it is now %s, and the run starts anew", str(why).rstrip("."), aside.name)
+
+
 def read_record(path: Path) -> Run:
     """The run whose folder this is; a rule or an attack that is in no catalogue is known by its text."""
     found = _read(path)
@@ -182,7 +205,7 @@ def in_use(path: Path) -> bool:
             _lock(file, path, alone=False)
     except InUse:
         return True
-    except OSError:
+    except (OSError, Unlockable):
         return False
     return False
 
@@ -193,11 +216,18 @@ def _lock(file: Any, path: Path, alone: bool = True) -> None:
         import fcntl
     except ImportError:  # no locks on this system
         return
+    if os.environ.get(NO_LOCK):
+        return
     wanted = (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB
     for _ in range(LOOKS if alone else 1):
         try:
             fcntl.flock(file, wanted)
             return
-        except OSError:
+        except OSError as error:
+            if error.errno not in HELD:
+                raise Unlockable(
+                    f"{path} lies on a file system without locks ({error.strerror}); name a folder on another one, or "
+                    "add --no-lock if no other process works there."
+                ) from None
             time.sleep(0.02 if alone else 0)
     raise InUse(f"{path} is in use by another process; wait for it, or choose another folder.") from None

@@ -98,8 +98,8 @@ class State:
         write_whole(path, lambda file: np.savez(file, **held), sync=True)
 
     @staticmethod
-    def load(path: Path, first: State) -> State:
-        """From such a file, for a training that begins like `first`."""
+    def load(path: Path, first: State | None = None) -> State:
+        """From such a file, for a training that begins like `first`, if it is given."""
         try:
             with open_regular(path) as file, np.load(file, allow_pickle=False) as held:
                 found = {name: held[name] for name in held.files}
@@ -109,7 +109,7 @@ class State:
             state = State(**found)
             if not np.isfinite(state.model).all():
                 raise ValueError("its model is not finite")
-            if state._shapes() != first._shapes():
+            if first is not None and state._shapes() != first._shapes():
                 raise ValueError(f"it holds {state.model.shape} of {state.model.dtype}, of another model or momentum")
             return state
         except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
