@@ -27,6 +27,7 @@ from holdfast.report.page import put
 from holdfast.training import train
 from holdfast.training.folder import NO_LOCK, Unlockable, in_use
 from holdfast.web import serve
+from holdfast.web.app import create
 from tests.test_experiments import SMALL
 
 
@@ -130,7 +131,7 @@ def test_slow_headers_kept_connections_open(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(serve, "PATIENCE", 0.5)
     held = serve.bound(0)
     port = held.getsockname()[1]
-    server = Server(Config(serve.create(port, None), log_level="warning", http=serve.Timed, ws="none"))
+    server = Server(Config(create(port, None), log_level="warning", http=serve.Timed, ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [held]}, daemon=True)
     thread.start()
     try:
