@@ -13,6 +13,7 @@ from rich.text import Text
 from holdfast.cli.example import example
 from holdfast.cli.files import check_target
 from holdfast.cli.live import carrier, counted, failures, varied, watch
+from holdfast.cli.wide import Screen, say
 from holdfast.cli.wide import console as printer
 from holdfast.errors import BadInput
 from holdfast.experiments.board import estimate, spoken
@@ -72,7 +73,7 @@ def paper(
         raise BadInput(f"--rule {rule[0]} was given for {what}, which has no rows to choose from; leave it out.")
     if out is not None:
         check_target(out, ENDINGS.get(what, WRITTEN))
-    console = Console(stderr=True)
+    console = Screen(stderr=True)
     if what == "toy":
         _toy(out)
         return
@@ -178,7 +179,7 @@ def _figure(found: object, out: Path) -> None:
     except ImportError:
         raise BadInput("figures need matplotlib; pip install 'holdfast[plot]'.") from None
     curves(found, out)  # type: ignore[arg-type]
-    typer.echo(f"the figure is in {out}")
+    say(f"the figure is in {out}")
 
 
 def _toy(out: Path | None) -> None:
@@ -187,7 +188,7 @@ def _toy(out: Path | None) -> None:
         from holdfast.report.dilemma import draw, numbers
     except ImportError:
         raise BadInput("pictures need matplotlib; pip install 'holdfast[plot]'.") from None
-    typer.echo(numbers())
+    say(numbers())
     if out is not None:
         draw(out)
-        typer.echo(f"the picture is in {out}")
+        say(f"the picture is in {out}")

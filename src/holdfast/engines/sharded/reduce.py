@@ -114,6 +114,15 @@ def _exchange(
     return Exchange.of(wire, layout, tensors), explain
 
 
+def refuse_parts(who: str, tensors: Sequence[Tensor]) -> None:
+    """Refuse tensors of which each rank holds a part alone: the rule compares whole vectors."""
+    if any(hasattr(t, "device_mesh") for t in tensors):
+        raise BadInput(
+            f"{who} was given DTensors, as FSDP2 makes them, of which each rank holds a part; "
+            "give whole tensors, as under DistributedDataParallel."
+        )
+
+
 def check(rule: Any, tensors: Sequence[Tensor], beside: int, rng: Rng | None) -> None:
     """Refuse what is no rule for ranks, and what holds no numbers to measure."""
     both = (rule.inner, rule.outer) if isinstance(rule, TwoPhase) else (rule,)
@@ -122,6 +131,7 @@ def check(rule: Any, tensors: Sequence[Tensor], beside: int, rng: Rng | None) ->
             raise BadInput(f"{one!r} was given; ranks take a rule that sees all vectors at once, such as MeanwO(f=3).")
     if rule.random and rng is None:
         raise BadInput(f"{rule!r} draws at random; pass rng=numpy.random.default_rng(seed).")
+    refuse_parts(repr(rule), tensors)
     if not sum(t.numel() for t in tensors[: len(tensors) - beside] if t.is_floating_point()):
         raise BadInput(
             f"{rule!r} was given {len(tensors)} tensors without a real number to measure; send at least one."
