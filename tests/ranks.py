@@ -25,6 +25,7 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from holdfast import CWTM, BadInput, CenteredClipping, Mean2P, MeanwO, parse
+from holdfast.choice import Weights
 from holdfast.engines.ddp import Robust, hook
 from holdfast.engines.sharded import (
     Ledger,
@@ -39,6 +40,9 @@ from holdfast.engines.sharded import (
 )
 from holdfast.engines.sharded.checkpoint import saved
 from holdfast.engines.sharded.reader import write_checksums
+from holdfast.errors import BrokenRule, TooManyFaults
+from holdfast.rules.base import CoordinateRule, DistanceRule, Distances, Rng
+from holdfast.values import value
 from tests.rules_under_test import EXACT, RULES, calls
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16)
@@ -388,6 +392,77 @@ def strangers(rank: int, n: int, folder: Path) -> None:
     torch.save((told, (folder / "owned").exists()), folder / f"{rank}.pt")
 
 
+def refusing(rank: int, n: int, folder: Path) -> None:
+    """All ranks but two send what is not finite, more than f = 2: nothing moves, and all ranks say why."""
+    bad, told = rank > 1, dict[str, Any]()
+    tensor = torch.arange(9.0) + rank
+    tensor[4] = torch.nan if bad else 1.0
+    before = tensor.clone()
+    try:
+        robust_all_reduce(tensor, MeanwO(f=2))
+    except TooManyFaults as refusal:
+        told["reduce"] = str(refusal)
+    told["tensor"] = torch.allclose(before, tensor, rtol=0, atol=0, equal_nan=True)
+    x, y = batch(rank, 0)
+    x = x * torch.nan if bad else x
+    for name, step in (("two phases", _voted), ("hook", _hooked)):
+        torch.manual_seed(0)
+        net = Net(norm=name == "two phases")
+        first = {key: t.clone() for key, t in net.state_dict().items()}
+        told[name] = step(rank, net, (x, y), Ledger(folder / f"{name}.jsonl"))
+        told[f"{name} model"] = all(torch.equal(first[key], t) for key, t in net.state_dict().items())
+    torch.save(told, folder / f"{rank}.pt")
+
+
+def _voted(rank: int, net: Net, xy: tuple[Tensor, Tensor], ledger: Ledger) -> str:
+    """Why a two-phase step is skipped."""
+    done = two_phase_step(net, felt, xy, Mean2P(f=2), lr=0.5, fresh=batch(rank, 1), ledger=ledger)
+    assert done.decision is None
+    return done.skipped
+
+
+def _hooked(rank: int, net: Net, xy: tuple[Tensor, Tensor], ledger: Ledger) -> bool:
+    """Whether a step behind the hook was skipped."""
+    model = DistributedDataParallel(net, find_unused_parameters=True)
+    state = Robust(MeanwO(f=2), ledger=ledger)
+    model.register_comm_hook(state, hook)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
+    backward(felt(model, xy))
+    optimizer.step()
+    return state.decision is None
+
+
+@value
+class NoWeights(DistanceRule):
+    """Breaks its contract; its name sounds like a broken connection."""
+
+    peers: int = 0
+
+    def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
+        return np.full(len(D), np.nan)
+
+
+@value
+class SomeColumns(CoordinateRule):
+    """Breaks its contract in columns that few ranks have."""
+
+    def columns(self, block: Any) -> Any:
+        means = block.mean(axis=0)
+        return np.where(means > 2, np.nan, means)
+
+
+def breaking(rank: int, n: int, folder: Path) -> None:
+    """Rules that break their contract: all ranks hear of it, those without a column of the answer too."""
+    told = []
+    for rule in (NoWeights(), SomeColumns()):
+        try:
+            robust_all_reduce(torch.arange(4.0), rule, explain=False)
+        except BrokenRule as broken:
+            told.append(str(broken))
+    torch.save(told, folder / f"{rank}.pt")
+    robust_all_reduce(torch.arange(4.0), NoWeights())  # which nobody catches
+
+
 def again(rank: int, n: int, folder: Path) -> None:
     """The second job of a process."""
 
@@ -495,21 +570,8 @@ def failing(rank: int, n: int, folder: Path) -> None:
 
 
 SCENARIOS = (
-    every_rule,
-    mixed,
-    two_phases,
-    hooked,
-    found,
-    strangers,
-    dropped,
-    late,
-    skipping,
-    again,
-    training,
-    killed,
-    hanging,
-    orphaned,
-    failing,
+    *(every_rule, mixed, two_phases, hooked, found, strangers, dropped, late, skipping, refusing, breaking, again),
+    *(training, killed, hanging, orphaned, failing),
 )
 
 

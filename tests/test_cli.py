@@ -261,6 +261,42 @@ def test_a_stream_of_files(demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         load_all(sorted((demo / "demo").glob("worker-*.npz")))
 
 
+@pytest.mark.parametrize("rule", ["MeanwO(f=1)", "StreamCenterwO(f=1)"])
+def test_more_dropped_than_tolerated_is_refused_unless_on_excess_says_lower(rule: str, demo: Path) -> None:
+    line = f"holdfast aggregate '{rule}' {_workers(demo)} --json"
+    refused = run(line, demo, code=2)
+    assert refused.startswith(f"holdfast: {rule} was given n = 15 vectors, of which 2 were dropped (11 is shape ")
+    assert len(refused.splitlines()) == 1
+    told = json.loads(run(f"{line} --on-excess lower", demo))
+    assert told["note"] == f"2 dropped are more than {rule} tolerates, and on_excess='lower' goes on"
+    assert told["dropped"].keys() == {"worker-11.npz", "worker-12.npz"}
+    assert "not one of 'refuse', 'lower'" in run(f"{line} --on-excess ignore", demo, code=2)
+
+
+def test_compare_refuses_likewise_and_tells_how_answers_of_the_remaining_move(demo: Path) -> None:
+    line = f"holdfast compare {_workers(demo)} --f 1"
+    assert "of which 2 were dropped" in run(line, demo, code=2)
+    assert "for f = 0: 0  1: " in run(f"{line} --on-excess lower", demo)
+
+
+def test_a_file_that_cannot_be_read_counts_as_dropped(tmp_path: Path) -> None:
+    for i in range(5):
+        np.save(tmp_path / f"{i}.npy", np.ones(3) + i)
+    for name in ("bad.npz", "worse.npz"):
+        (tmp_path / name).write_bytes(b"nonsense")
+    files = " ".join(f"{i}.npy" for i in range(5))
+    told = json.loads(run(f"holdfast aggregate 'MeanwO(f=1)' {files} bad.npz --json", tmp_path))
+    assert told["dropped"] == {"bad.npz": "a file that cannot be read: it is no npz file"}
+    assert "1 of 6 dropped: bad.npz (a file that" in run(
+        f"holdfast certificate 'MeanwO(f=1)' {files} bad.npz", tmp_path
+    )
+    for command in ("aggregate 'MeanwO(f=1)'", "aggregate 'StreamCenterwO(f=1)'", "certificate 'MeanwO(f=1)'"):
+        refused = run(f"holdfast {command} {files} bad.npz worse.npz", tmp_path, code=2)
+        assert (
+            "n = 7 vectors, of which 2 were dropped (5 is a file that cannot be read: it is no npz file and" in refused
+        )
+
+
 def test_compare_tells_cost_kept_and_how_answers_move(demo: Path) -> None:
     out = run(f"holdfast compare {_workers(demo)} --f 4 --plot demo/c.png", demo)
     lines = {line.split()[0]: line for line in out.splitlines() if line}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.errors import BrokenRule
+from holdfast.errors import BrokenRule, article
 
 Weights = np.ndarray
 ROUNDING, LARGE = 1e-6, 1e-12  # how far from one a sum of weights may be, and for each unit of their sizes
@@ -27,17 +27,22 @@ class Choice:
     ball: tuple[int, float] | None = None
 
 
-def check_sums(who: str, weights: object, shape: tuple[int, ...]) -> np.ndarray:
-    """The weights as an array; refuses those that break the contract: each row is finite and sums to one."""
-    given = np.asarray(weights)
+def checked_weights(who: str, weights: object, shape: tuple[int, ...]) -> np.ndarray:
+    """The weights as float64; raises BrokenRule unless they have the shape, are finite, and each row sums to one."""
+    wanted = f"the contract asks for real numbers of shape {shape}."
+    try:
+        given = np.asarray(weights)
+    except Exception:  # lists of lists of different lengths, tensors that require grad
+        raise BrokenRule(f"{who} answered with {article(type(weights).__name__)} that is no array; {wanted}") from None
     if given.shape != shape or given.dtype.kind not in "fiu":
-        what = f"weights of shape {given.shape} and type {given.dtype}"
-        raise BrokenRule(f"{who} answered with {what}; the contract asks for real numbers of shape {shape}.")
-    given = given.astype(np.float64, copy=False)
-    sums = given.sum(axis=-1)
-    if not np.isfinite(sums).all() or not np.isfinite(given).all():
+        raise BrokenRule(f"{who} answered with weights of shape {given.shape} and type {given.dtype}; {wanted}")
+    if not np.isfinite(given).all():
         raise BrokenRule(f"{who} answered with weights that are not finite; the contract asks for finite ones.")
-    if (np.abs(sums - 1) > ROUNDING + LARGE * np.abs(given).sum(axis=-1)).any():
-        wrong = float(np.asarray(sums).flat[np.abs(np.asarray(sums) - 1).argmax()])
+    given = given.astype(float, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):  # large weights of both signs
+        sums, sizes = given.sum(axis=-1), np.abs(given).sum(axis=-1)
+        right = np.isfinite(sums) & (np.abs(sums - 1) <= ROUNDING + LARGE * sizes)
+    if not right.all():
+        wrong = float(np.atleast_1d(sums)[np.flatnonzero(~right)[0]])
         raise BrokenRule(f"{who} answered with weights that sum to {wrong:.6g}; the contract asks for a sum of 1.")
     return given

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
 
 from holdfast.arrays import Array, is_array, kind
 from holdfast.contract import CoordinateRule
-from holdfast.errors import BrokenRule
+from holdfast.errors import BrokenRule, article
 from holdfast.host import Host, in_parallel, spans
 from holdfast.leaves import Leaf
 from holdfast.places import Place
@@ -83,49 +84,73 @@ def lower_median(leaf: Leaf, rows: np.ndarray) -> Array:
 def columns(points: Points, rule: CoordinateRule, mass: np.ndarray | None = None) -> list[Array]:
     """The rule's answer in every column, one flat array for each leaf; counters take their lower median.
 
-    Raises NotFinite where a block may hold numbers that are not finite, if nobody has looked yet.
+    Raises NotFinite where a block may hold numbers that are not finite, if nobody has looked yet; BrokenRule, in all
+    processes alike, if the rule's answer to finite numbers breaks the contract.
     """
-    looked = not points.unseen
-
-    def work(leaf: Leaf, block: Array) -> tuple[Leaf, Array | None, Array]:
-        xp = leaf.place.xp
-        fine = xp.isfinite(xp.sum(block))
-        if isinstance(block, np.ndarray) and not looked and not fine:
-            return leaf, None, fine
-        return leaf, _answer(rule, leaf.place, block, mass), fine
-
-    done = _each(points, work)
-    if not looked and not points.source.shards(np.array(_all((leaf, fine) for leaf, _, fine in done))).all():
+    done = _each(points, lambda leaf, block: _answered(points, rule, mass, leaf, block))
+    seen = not points.unseen or _all((leaf, fine) for leaf, _, fine in done)
+    broken = next((answer for _, answer, _ in done if isinstance(answer, BrokenRule)), None)
+    values = _values(points, done) if seen and broken is None else []
+    pairs = zip(points.source.leaves, values, strict=False)
+    if not _all((leaf, leaf.place.xp.isfinite(value)) for leaf, value in pairs if leaf.kind != "i"):
+        broken = BrokenRule(f"{rule!r} answered finite columns with numbers that are not finite.")
+    all_seen, all_kept = np.asarray(points.source.shards(np.array([seen, broken is None])).all(axis=0))
+    if not all_seen:
         raise NotFinite
-    answers: dict[int, list[Array]] = {id(leaf): [] for leaf in points.source.leaves}
-    for leaf, answer, _ in done:
-        if answer is not None:
-            answers[id(leaf)].append(answer)
-    values = [
-        lower_median(leaf, points.workers()) if leaf.kind == "i" else _joined(leaf, answers[id(leaf)])
-        for leaf in points.source.leaves
-    ]
-    pairs = zip(points.source.leaves, values, strict=True)
-    sound = np.array(_all((leaf, leaf.place.xp.isfinite(value)) for leaf, value in pairs if leaf.kind != "i"))
-    if not points.source.shards(sound).all():
-        raise BrokenRule(f"{rule!r} answered finite columns with numbers that are not finite.")
+    if not all_kept:
+        raise broken or BrokenRule(f"{rule!r} broke its contract in columns of another process.")
     return values
 
 
+Answered = tuple[Leaf, Array | BrokenRule | None, Array]
+"""A block's leaf, the rule's answer or how it broke the contract, and whether the sum of the block is finite."""
+
+
+def _answered(points: Points, rule: CoordinateRule, mass: np.ndarray | None, leaf: Leaf, block: Array) -> Answered:
+    """The rule's answer on one block; none to numbers that are not finite, where that is known at once."""
+    xp = leaf.place.xp
+    fine = xp.isfinite(xp.sum(block))
+    on_host = isinstance(block, np.ndarray) or not rule.portable
+    if on_host and points.unseen and not leaf.place.fetch(fine):
+        return leaf, None, fine
+    try:
+        return leaf, _answer(rule, leaf.place, block, mass), fine
+    except BrokenRule as broken:
+        return leaf, broken, fine
+
+
 def _answer(rule: CoordinateRule, place: Place, block: Array, mass: np.ndarray | None) -> Array:
-    """The rule's answer on one block, at the block's place."""
+    """The rule's answer on one block, at the block's place; raises BrokenRule if it is not a real number a column."""
     here = isinstance(block, np.ndarray) or rule.portable
     given: Any = block if here else place.fetch(block)  # a rule written for numpy gets numpy's
     out = rule.columns(given) if mass is None else rule.columns_by_mass(given, mass)
-    out = out if is_array(out) else np.asarray(out)
-    if tuple(out.shape) != (block.shape[1],) or kind(out) is None:
+    if isinstance(given, np.ndarray):
+        with suppress(ValueError):  # lists of lists of different lengths
+            out = np.asarray(out)
+    if not is_array(out) or tuple(out.shape) != (block.shape[1],) or kind(out) is None:
+        what = (
+            f"an array of shape {tuple(out.shape)} and type {out.dtype}"
+            if is_array(out)
+            else article(type(out).__name__)
+        )
         raise BrokenRule(
-            f"{rule!r} answered {block.shape[1]} columns with an array of shape {tuple(out.shape)} and type "
-            f"{out.dtype}; the contract asks for one real number a column."
+            f"{rule!r} answered {block.shape[1]} columns with {what}; the contract asks for one real number a column."
         )
     if isinstance(out, np.ndarray):
-        out = np.array(out)  # not a view of a worker's row, or one that keeps the sorted block
+        out = np.array(out, given.dtype)  # not a view of a worker's row, or one that keeps the sorted block
     return out if here else place.put(out, "f8" if given.dtype == np.float64 else "f4")
+
+
+def _values(points: Points, done: Iterable[Answered]) -> list[Array]:
+    """The answers of the blocks, put together leaf by leaf."""
+    answers: dict[int, list[Array]] = {id(leaf): [] for leaf in points.source.leaves}
+    for leaf, answer, _ in done:
+        if answer is not None and not isinstance(answer, BrokenRule):
+            answers[id(leaf)].append(answer)
+    return [
+        lower_median(leaf, points.workers()) if leaf.kind == "i" else _joined(leaf, answers[id(leaf)])
+        for leaf in points.source.leaves
+    ]
 
 
 def shares(points: Points, rule: CoordinateRule) -> np.ndarray:

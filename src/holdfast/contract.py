@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 import numpy as np
 
 from holdfast.checks import check_field
-from holdfast.choice import Choice, Weights, check_sums
+from holdfast.choice import Choice, Weights, checked_weights
 from holdfast.errors import BadInput, BrokenRule
 from holdfast.updates import Reading, Updates, read
 from holdfast.values import Tolerance, Value
@@ -172,11 +172,17 @@ class DistanceRule(Stage):
         """The same for workers of different mass, (points,); a rule without such a form refuses."""
         raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
 
-    def choose(self, D: Distances, rng: Rng | None = None, mass: np.ndarray | None = None) -> Choice:
-        """The weights as a Choice, checked: finite, of the right length, summing to one."""
-        chosen = self.weights(D, rng) if mass is None else self.weights_by_mass(D, mass, rng)
+    def choose(
+        self, D: Distances, rng: Rng | None = None, mass: np.ndarray | None = None, *, scale: float = 1.0
+    ) -> Choice:
+        """The weights as a Choice, checked: finite, of the right length, summing to one.
+
+        D was measured on vectors that were multiplied by the scale.
+        """
+        rule = self.scaled(scale)
+        chosen = rule.weights(D, rng) if mass is None else rule.weights_by_mass(D, mass, rng)
         choice = chosen if isinstance(chosen, Choice) else Choice(chosen)
-        return replace(choice, weights=check_sums(repr(self), choice.weights, (D.shape[1],)))
+        return replace(choice, weights=checked_weights(repr(self), choice.weights, (D.shape[1],)))
 
 
 class CoordinateRule(Stage):
@@ -198,7 +204,9 @@ class CoordinateRule(Stage):
 
     def used(self, block: Any) -> Any:
         """(n, b) -> (n,), the share of these columns in which each row was used."""
-        raise BrokenRule(f"{type(self).__name__} does not say whom it uses.")
+        raise BrokenRule(
+            f"{type(self).__name__} does not say whom it uses; define used(block), or call the rule instead of decide."
+        )
 
 
 class OnePass(Stage):

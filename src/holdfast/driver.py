@@ -7,7 +7,7 @@ import logging
 import numpy as np
 
 from holdfast import combine
-from holdfast.choice import Choice, check_sums
+from holdfast.choice import Choice, checked_weights
 from holdfast.contract import CoordinateRule, DistanceRule, Mixing, OnePass, Rng, Stage
 from holdfast.decision import Decision
 from holdfast.errors import BadInput
@@ -23,10 +23,22 @@ def call(stage: Stage, updates: Updates, *, rng: Rng | None, start: object, expl
     """Decide as a user's call does: refuse a start that the rule does not use, and warn if f was lowered."""
     if start is not None and not stage.starts():
         raise BadInput(f"{stage!r} was given a start, which it does not use; leave it out.")
-    decision = decide(stage, updates, rng=rng, start=start, explain=explain)
+    return announced(decide(stage, updates, rng=rng, start=start, explain=explain))
+
+
+def announced(decision: Decision) -> Decision:
+    """The decision; a warning says that f was lowered."""
     if decision.note:
         log.warning("%r: %s", decision.rule, decision.note)
     return decision
+
+
+def check_rng(stage: Stage, rng: object) -> None:
+    """Refuse what is no generator, and a rule that draws without one."""
+    if rng is not None and not isinstance(rng, Rng):
+        raise BadInput(f"{stage!r} was given rng = {rng!r}; pass rng=numpy.random.default_rng(seed).")
+    if stage.random and rng is None:
+        raise BadInput(f"{stage!r} draws at random; pass rng=numpy.random.default_rng(seed).")
 
 
 def decide(
@@ -58,10 +70,7 @@ def decide(
     """
     if not stage.answers:
         raise BadInput(f"{stage!r} gives back many vectors; follow it by a rule, as in {stage!r} >> Average().")
-    if rng is not None and not isinstance(rng, Rng):
-        raise BadInput(f"{stage!r} was given rng = {rng!r}; pass rng=numpy.random.default_rng(seed).")
-    if stage.random and rng is None:
-        raise BadInput(f"{stage!r} draws at random; pass rng=numpy.random.default_rng(seed).")
+    check_rng(stage, rng)
     if isinstance(stage, OnePass):
         return stage.one_pass(updates)
     at = updates.place(start, f"{stage!r} was given a start") if start is not None and stage.starts() else None
@@ -110,7 +119,7 @@ def _round(asked: Stage, points: Points, rng: Rng | None, *, explain: bool) -> D
                 weights[rows] = combine.shares(points, last)[: len(rows)]
         case DistanceRule():
             points, seen = _measured(last, points, rng)
-            choice = last.scaled(seen.scale).choose(seen.D.copy(), rng, mass)
+            choice = last.choose(seen.D.copy(), rng, mass, scale=seen.scale)
             values = combine.weighted_sum(points, choice.weights)
             weights[rows] = points.over_basis(choice.weights)[: len(rows)]
         case _:
@@ -156,7 +165,7 @@ def mix_points(
     scaled = stage.scaled(seen.scale)
     D = seen.D.copy()
     M, mass = (scaled.mix(D, rng), None) if mass is None else scaled.mix_by_mass(D, mass, rng)
-    M = check_sums(repr(stage), M, (stage.size(points.k), len(seen_from)))
+    M = checked_weights(repr(stage), M, (stage.size(points.k), len(seen_from)))
     same = len(M) == points.k and np.array_equal(M, np.eye(*M.shape))  # not the first rows alone
     return (points if same else seen_from.mixed(M)), seen, mass
 

@@ -11,18 +11,19 @@ def settled(rule: Stage, updates: Updates) -> Stage:
     """The rule itself while enough vectors are left; else with f lowered by as little as it takes.
 
     A round is refused if more updates were dropped than the rule tolerates: the assumption that at most f are faulty
-    is then false already. `on_excess="lower"` goes on all the same. Silent workers are not dropped ones; f is lowered
-    for them while they and the dropped ones can all be among the f.
+    is then false already. `on_excess="lower"` goes on all the same. Silent workers sent no vector and are not dropped
+    ones; f is lowered for them while they and the dropped ones can all be among the f.
     """
     dropped, silent = len(updates.dropped()), len(updates.silent)
     present, gone = updates.n - dropped, dropped - silent + updates.refused
     most = rule.most_dropped(present + gone)
     lower = updates.on_excess == "lower" or most is None
     if not lower and gone > (most or 0):
+        n, higher = present + gone, "raise f, " if rule.tolerance() is not None else ""
         raise TooManyFaults(
-            f"{rule!r} was given n = {present + gone + silent} vectors, of which {gone} {_were(gone)} dropped"
-            f"{_reasons(updates)}; it tolerates {most}, so nothing is answered. "
-            f"{'Mend' if rule.tolerance() is None else 'Raise f, mend'} the workers, or pass on_excess='lower'."
+            f"{rule!r} was given n = {n} {plural(n, 'vector')}, of which {gone} {_were(gone)} dropped "
+            f"({_reasons(updates, silent=False)}), and it tolerates {most}; mend the workers, {higher}or pass "
+            "on_excess='lower'."
         )
     for by in range(gone + silent + 1 if lower or gone + silent <= (most or 0) else 1):
         lowered = rule.lowered(by)
@@ -30,7 +31,7 @@ def settled(rule: Stage, updates: Updates) -> Stage:
             return lowered
     least, f = rule.least(), rule.tolerance() or 0
     gone += silent
-    lost = f" ({gone} more {_were(gone)} dropped{_reasons(updates, ': ', '')})" if gone else ""
+    lost = f" ({gone} more {_were(gone)} dropped: {_reasons(updates)})" if gone else ""
     most = max((k for k in range(min(f, present)) if rule.lowered(f - k).least() <= present), default=None)
     tolerate = f", which tolerate at most f = {most}; lower f or gather" if most is not None else "; gather"
     raise BadInput(
@@ -47,18 +48,18 @@ def note_of(rule: Stage, asked: Stage, updates: Updates) -> str:
     present, gone = updates.n - dropped, dropped - silent + updates.refused
     most = asked.most_dropped(present + gone)
     beyond = most is not None and gone > most
-    excess = f"; {gone} dropped are more than it tolerates, and on_excess='lower' goes on" if beyond else ""
+    excess = f"{gone} dropped are more than {asked!r} tolerates, and on_excess='lower' goes on" if beyond else ""
     if rule == asked:
-        return f"{asked!r} keeps its f{excess}" if beyond else ""
+        return excess
     note = f"f was lowered from {asked!r}: {present} {plural(present, 'vector')} remained after dropping "
-    return f"{note}{gone + silent}, and {asked.least()} are needed{excess}"
+    return f"{note}{gone + silent}, and {asked.least()} are needed{f'; {excess}' if excess else ''}"
 
 
-def _reasons(updates: Updates, before: str = " (", after: str = ")") -> str:
+def _reasons(updates: Updates, *, silent: bool = True) -> str:
     """Who was dropped and why."""
-    said = [f"{i} is {why}" for i, why in updates.dropped().items()]
+    said = [f"{i} is {why}" for i, why in updates.dropped().items() if silent or i not in updates.silent]
     said += [f"{updates.refused} refused before"] if updates.refused else []
-    return f"{before}{listing(said)}{after}"
+    return listing(said)
 
 
 def _were(n: int) -> str:

@@ -126,7 +126,9 @@ def mismatch(mine: Shape, model: Shape) -> str | None:
 
 
 def understood(update: object) -> Flat | Malformed:
-    """The entries of an update, or why it is none."""
+    """The entries of an update, or why it is none; what is known to be malformed says so itself."""
+    if isinstance(update, Malformed):
+        return update
     try:
         return flatten(update)
     except Malformed as why:

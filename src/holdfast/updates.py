@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypedDict, Unpack
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
 
 import numpy as np
 
@@ -180,13 +180,12 @@ def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
     BadInput
         If X holds no updates, or updates of different structure without `like`.
     """
-    if isinstance(X, Updates):
-        if any(option is not None for option in reading.values()):
-            raise BadInput(f"{who} was given updates that were read before; pass {listing(reading)} to read().")
-        return X
     like, measure, on_excess = reading.get("like"), reading.get("measure"), reading.get("on_excess", "refuse")
-    if on_excess not in ("refuse", "lower"):
-        raise BadInput(f"{who} was given on_excess = {on_excess!r}; it is 'refuse' or 'lower'.")
+    check_on_excess(who, on_excess)
+    if isinstance(X, Updates):
+        if like is not None or measure is not None:
+            raise BadInput(f"{who} was given updates that were read before; pass like and measure to read().")
+        return replace(X, on_excess=on_excess) if reading.get("on_excess", X.on_excess) != X.on_excess else X
     updates = _from_matrix(X, who, like, measure) if is_array(X) else _from_rows(X, who, like, measure)
     updates.on_excess = on_excess
     if sum(part.size for part in updates.leaves) == 0:
@@ -194,6 +193,12 @@ def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
     if not updates.distant:
         raise BadInput(f"{who} was told to measure none of {listing(part.name for part in updates.leaves)}.")
     return updates
+
+
+def check_on_excess(who: str, given: object) -> None:
+    """Refuse what is not a value of OnExcess."""
+    if given not in get_args(OnExcess):
+        raise BadInput(f"{who} was given on_excess = {given!r}; it is 'refuse' or 'lower'.")
 
 
 def _from_rows(X: object, who: str, like: object, measure: Measure | None) -> Updates:

@@ -20,7 +20,7 @@ def main() -> None:
         sys.exit(130)
     except ImportError as error:
         sys.exit(_refusal(f"the command line needs {error.name}; pip install 'holdfast[cli]'"))
-    from holdfast.errors import BadInput
+    from holdfast.errors import BadInput, BrokenRule
 
     try:
         code = app(standalone_mode=False)
@@ -36,7 +36,7 @@ def main() -> None:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except (BadInput, OSError) as error:
+    except (BadInput, BrokenRule, OSError) as error:
         _give_up(str(error))
     sys.exit(code)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.example import example
+from holdfast.cli.excess import OnExcess, OnExcessOption
 from holdfast.cli.files import check_target, load, load_all, load_each, names_of, save
 from holdfast.cli.sizes import allowed_bytes
 from holdfast.cli.wide import Screen, say
@@ -34,6 +34,7 @@ def aggregate(
     seed: Annotated[int | None, typer.Option(min=0, help="For rules that draw at random.")] = None,
     start: Annotated[Path | None, typer.Option(help="Start point of CenteredClipping.")] = None,
     like: Annotated[Path | None, typer.Option(help="An update of the right structure; else the majority's.")] = None,
+    on_excess: OnExcessOption = OnExcess.refuse,
     reference: Annotated[Path | None, typer.Option(help="Print the distance of the aggregate to this one.")] = None,
     max_bytes: Annotated[
         int | None, typer.Option(min=1, help="The most that a file may unpack to; else by --like or the other files.")
@@ -44,7 +45,8 @@ def aggregate(
 
     RULE is written as `holdfast rules` lists them, FILES is one file per worker, or one file with a row per worker. A
     file that cannot be read, that differs from the structure of the majority, or that unpacks to much more than the
-    others is dropped by name.
+    others is dropped by name. If more are dropped than the rule tolerates, nothing is aggregated unless --on-excess
+    lower is given.
     """
     chosen = parse(rule)
     if chosen.random and seed is None:
@@ -53,13 +55,12 @@ def aggregate(
         check_target(out)
     model = load(like) if like else None
     if isinstance(chosen, StreamCenterwO) and len(files) > 1:  # one file at a time
-        unread: dict[int, str] = {}
         limit = allowed_bytes(files, like=model, max_bytes=max_bytes)
-        updates, names = load_each(files, unread, limit), names_of(files)
+        updates, names = load_each(files, limit), names_of(files)
         if model is None:
-            model = majority(list(load_each(files[: max(3, 2 * chosen.f + 1)], {}, limit)))
+            model = majority(list(load_each(files[: max(3, 2 * chosen.f + 1)], limit)))
     else:
-        updates, names, unread = load_all(files, like=model if len(files) > 1 else None, max_bytes=max_bytes)
+        updates, names = load_all(files, like=model if len(files) > 1 else None, max_bytes=max_bytes)
         if model is None and isinstance(updates, list):
             model = majority(updates)
     decision = chosen.decide(
@@ -67,8 +68,8 @@ def aggregate(
         rng=None if seed is None else np.random.default_rng(seed),
         start=load(start) if start else None,
         like=model,
+        on_excess=on_excess.value,
     )
-    decision = replace(decision, dropped={**decision.dropped, **unread})
     if out:
         save(out, decision.value)
     apart = distance(decision.value, load(reference)) if reference else None

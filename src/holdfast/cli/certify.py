@@ -115,12 +115,12 @@ def certificate(
     chosen = parse(rule)
     if chosen.random and seed is None:
         raise BadInput(f"{chosen!r} draws at random; add --seed 1.")
-    updates, names, unread = load_all(files, max_bytes=max_bytes)
+    updates, names = load_all(files, max_bytes=max_bytes)
     rng = None if seed is None else np.random.default_rng(seed)
     like = majority(updates) if isinstance(updates, list) else None
     decision = chosen.decide(updates, rng=rng, like=like)
     found = certified(decision, updates, f=f)
-    dropped = {names[i]: why for i, why in {**decision.dropped, **unread}.items()}
+    dropped = {names[i]: why for i, why in decision.dropped.items()}
     if as_json:
         told: dict[str, Any] = asdict(found) | {"within": found.within(), "dropped": dropped, "note": decision.note}
         say(json.dumps({name: None if value == inf else value for name, value in told.items()}))

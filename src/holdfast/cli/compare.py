@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from holdfast.cli.example import example
+from holdfast.cli.excess import OnExcess, OnExcessOption
 from holdfast.cli.files import load, load_all
 from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput
@@ -17,6 +18,7 @@ from holdfast.report.compare import Comparison, draw
 from holdfast.report.compare import compare as compared
 from holdfast.spec import parse
 from holdfast.structure import majority
+from holdfast.updates import read
 
 RULES = "Average; MeanwO({f}); CenterwO({f}); MeanExact({f}); CWTM({f}); GeometricMedian; NNM({f}) >> CWTM({f})"
 
@@ -27,6 +29,7 @@ def compare(
     f: Annotated[int, typer.Option(min=0, help="How many may lie; also the f of the optimum.")],
     rules: Annotated[str, typer.Option(help="Rules, separated by semicolons.")] = "",
     like: Annotated[Path | None, typer.Option(help="An update of the right structure; else the majority's.")] = None,
+    on_excess: OnExcessOption = OnExcess.refuse,
     seed: Annotated[int, typer.Option(min=0, help="For rules that draw at random.")] = 0,
     max_bytes: Annotated[
         int | None, typer.Option(min=1, help="The most that a file may unpack to; else by the other files.")
@@ -43,9 +46,11 @@ def compare(
     if plot and plot.suffix not in (".svg", ".png", ".pdf"):
         raise BadInput(f"--plot {plot} was given; the formats are .svg, .png, .pdf.")
     chosen = [parse(text) for text in (rules or RULES.format(f=f)).split(";") if text.strip()]
-    updates, names, _ = load_all(files, max_bytes=max_bytes)
+    updates, names = load_all(files, max_bytes=max_bytes)
     model = load(like) if like else majority(updates) if isinstance(updates, list) else None
-    found = compared(updates, chosen, f, model, np.random.default_rng(seed))
+    found = compared(
+        read(updates, "compare", like=model, on_excess=on_excess.value), chosen, f, rng=np.random.default_rng(seed)
+    )
     show(found, names)
     if plot:
         draw(found, plot)

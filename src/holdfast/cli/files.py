@@ -14,6 +14,7 @@ import numpy as np
 from holdfast.cli.sizes import PACKED, allowed_bytes, check_bytes, declared_bytes, held_bytes
 from holdfast.disk import write_whole
 from holdfast.errors import BadInput
+from holdfast.structure import Malformed
 
 
 def load(path: Path, limit: int | None = None) -> Any:
@@ -55,32 +56,27 @@ def names_of(paths: list[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(path) for path in paths]
 
 
-def load_each(paths: list[Path], unread: dict[int, str], limit: int | None = None) -> Iterator[Any]:
-    """One update after the other, for rules that hold few; why some could not be read goes into `unread`."""
-    for i, path in enumerate(paths):
+def load_each(paths: list[Path], limit: int | None = None) -> Iterator[Any]:
+    """One update after the other, for rules that hold few; a file that cannot be read is malformed, with its reason."""
+    for path in paths:
         try:
             yield load(path, limit)
         except BadInput as error:
             if not path.is_file() or path.suffix not in READERS:
                 raise
-            unread[i] = str(error).removeprefix(f"{path} ")
-            yield None
+            yield Malformed(f"a file that {str(error).removeprefix(f'{path} ').rstrip('.')}")
 
 
-def load_all(
-    paths: list[Path], *, like: Any = None, max_bytes: int | None = None
-) -> tuple[Any, list[str], dict[int, str]]:
-    """All updates, their names, and why some could not be read: one file per worker, or one that holds them all.
+def load_all(paths: list[Path], *, like: Any = None, max_bytes: int | None = None) -> tuple[Any, list[str]]:
+    """All updates and their names: one file per worker, or one that holds them all.
 
-    A file that cannot be read, or that unpacks to more than `allowed_bytes`, stands for a worker who sent nothing:
-    None, to be dropped by name.
+    A file that cannot be read, or that unpacks to more than `allowed_bytes`, is the malformed update of a worker: it is
+    dropped by name, and counts as dropped.
     """
     limit = allowed_bytes(paths, like=like, max_bytes=max_bytes)
     if len(paths) > 1:
-        names = names_of(paths)
-        unread: dict[int, str] = {}
         check_room(paths, limit)
-        return list(load_each(paths, unread, limit)), names, unread
+        return list(load_each(paths, limit)), names_of(paths)
     held = load(paths[0], limit)
     if isinstance(held, dict) and len(held) == 1:
         (held,) = held.values()
@@ -90,12 +86,12 @@ def load_all(
             "give one file per worker, or one array with a row per worker."
         )
     if isinstance(held, dict):
-        return list(held.values()), list(held), {}
+        return list(held.values()), list(held)
     if not hasattr(held, "__len__") or np.ndim(held) == 0:
         raise BadInput(
             f"{paths[0]} holds a single number; give one file per worker, or one array with a row per worker."
         )
-    return held, [str(i) for i in range(len(held))], {}
+    return held, [str(i) for i in range(len(held))]
 
 
 def check_target(path: Path, formats: Iterable[str] = ()) -> None:

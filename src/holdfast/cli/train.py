@@ -92,7 +92,10 @@ def train(
 def summary(result: Result) -> list[str]:
     """What a person wants to know of a finished run."""
     run, final = result.run, result.final
-    lines = [f"{run.rule!r} under {run.attack!r}, {run.byzantine} of {run.workers} Byzantine: {run.rounds} rounds"]
+    lost = f", {result.skipped} of them skipped" if result.skipped else ""
+    lines = [
+        f"{run.rule!r} under {run.attack!r}, {run.byzantine} of {run.workers} Byzantine: {run.rounds} rounds{lost}"
+    ]
     if "accuracy" in final:
         workers = [value for value in final["workers"] if value is not None]
         averaged = result.lines[-1]["averaged"]["accuracy"]

@@ -49,8 +49,8 @@ def compare(X: Any, rules: list[Any], f: int, like: Any = None, rng: np.random.G
     values = [_flat(decision.value) for decision in decisions]
     apart = np.array([[_distance(a, b) for b in values] for a in values])
     n = len(best.rows)
-    anyhow = replace(updates, on_excess="lower")  # the curve also shows f below the number of dropped updates
-    answers = [_flat(decide(MeanwO(k), anyhow).value) for k in range((n + 1) // 2)]
+    remaining = replace(updates, on_excess="lower")  # how answers move is about the vectors that were not dropped
+    answers = [_flat(decide(MeanwO(k), remaining).value) for k in range((n + 1) // 2)]
     unit = float(np.sqrt(np.median(D[D > 0]) / 2)) / scale if (D > 0).any() else 1.0
     moves = np.array([_distance(answer, answers[0]) for answer in answers]) / unit
     proven = best.bound is not None and best.cost is not None and best.bound >= best.cost * (1 - 1e-9)

@@ -12,6 +12,7 @@ import numpy as np
 
 from holdfast.arrays import Array, library, namespace
 from holdfast.decision import Decision
+from holdfast.driver import announced, check_rng
 from holdfast.errors import BadInput
 from holdfast.geometry import distances
 from holdfast.points import Points
@@ -19,7 +20,7 @@ from holdfast.rules.base import OnePass, Rng, Tolerance, value
 from holdfast.rules.clustering import radii
 from holdfast.settle import note_of, settled
 from holdfast.structure import Malformed, build, flatten, misfits, understood
-from holdfast.updates import OnExcess, Reading, Updates, read, typical
+from holdfast.updates import OnExcess, Reading, Updates, check_on_excess, read, typical
 
 log = logging.getLogger("holdfast")
 Vector = list[Array]  # one flat array for each leaf
@@ -55,6 +56,7 @@ class StreamCenterwO(OnePass):
 
     def open(self, like: object = None, *, on_excess: OnExcess = "refuse") -> Stream:
         """An accumulator with `add` and `result`."""
+        check_on_excess(repr(self), on_excess)
         return Stream(self, like, on_excess)
 
     def __call__(self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]) -> Any:
@@ -65,17 +67,18 @@ class StreamCenterwO(OnePass):
     ) -> Decision:
         if start is not None or reading.get("measure") is not None:
             raise BadInput(f"{self!r} takes neither start= nor measure=; leave them out.")
+        check_rng(self, rng)
         scalar = library(X) is not None and np.ndim(X) == 0  # type: ignore[arg-type]
         if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable | Updates) or scalar:
             raise BadInput(
                 f"{self!r} was given a {type(X).__name__}; pass an (n, d) array or updates one after the other."
             )
         if isinstance(X, Updates) or library(X) is not None:
-            return self.one_pass(read(X, repr(self), **reading))
+            return announced(self.one_pass(read(X, repr(self), **reading)))
         stream = self.open(reading.get("like"), on_excess=reading.get("on_excess", "refuse"))
         for update in X:
             stream.add(update)
-        return stream.result()
+        return announced(stream.result())
 
     def one_pass(self, updates: Updates) -> Decision:
         if updates.mass is not None:
@@ -91,10 +94,9 @@ class StreamCenterwO(OnePass):
 
 def _copied(update: object) -> object:
     """The same update in memory of its own, since its sender may use the buffer again; nonsense as it is."""
-    try:
-        flat = flatten(update)
-    except Malformed as why:
-        return None if update is None else why
+    flat = understood(update)
+    if isinstance(flat, Malformed):
+        return None if update is None else flat
     return build(update, (_copy(entry.given) for entry in flat))
 
 
@@ -192,8 +194,7 @@ class Stream:
 
     def _vector(self, at: int, update: object) -> Vector | None:
         """The numbers of an update, in memory of our own; None if it is dropped."""
-        said = update if isinstance(update, Malformed) else understood(update)
-        if why := misfits([said], flatten(self.like)).get(0):
+        if why := misfits([understood(update)], flatten(self.like)).get(0):
             self.dropped[at] = why
             self.silent |= {at} if update is None else set()
             return None

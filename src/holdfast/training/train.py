@@ -64,10 +64,14 @@ class Result:
         """Which candidate won in each round, '' in one that was skipped; empty where there are no elections."""
         return [line["winner"] for line in self.lines] if self.run.two_phase else []
 
+    @property
+    def skipped(self) -> int:
+        """How many rounds were skipped: the rule refused what was sent, and the model stayed."""
+        return sum(not line["kept"] for line in self.lines)
+
     def __repr__(self) -> str:
         told = f", accuracy {self.accuracy:.4f}" if "accuracy" in self.final else ""
-        skipped = sum(not line["kept"] for line in self.lines)
-        lost = f", {skipped} of them skipped" if skipped else ""
+        lost = f", {self.skipped} of them skipped" if self.skipped else ""
         return f"Result({self.run.rule!r} under {self.run.attack!r}: {len(self.lines)} rounds{lost}{told})"
 
     def events(self) -> list[tuple[int, str]]:

@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from holdfast.errors import BadInput, listing
+from holdfast.errors import BadInput, BrokenRule, listing
 
 BEAT, QUIET, GRACE = 0.5, 3.0, 2.0  # seconds: between signs of life, until their lack means death, to end by oneself
 OVER, TOLD, STOPPED = "over", "told", "stopped while "
@@ -182,7 +182,8 @@ class Job:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if isinstance(error, RuntimeError) and not isinstance(error, RankFailed) and LINK.search(str(error)):
+        ours = isinstance(error, RankFailed | BrokenRule)
+        if isinstance(error, RuntimeError) and not ours and LINK.search(str(error)):
             failed = self.watch.explained(error)  # an exchange that is not ours, such as DDP's own
             self._leave()
             raise failed from error
