@@ -298,7 +298,12 @@ class TestTraining:
             return np.full(2, np.nan) if t == 3 and i > 1 else model - TARGETS[i]
 
         models: list[np.ndarray] = []
-        task = quadratic(update=update, evaluation=lambda model: {} if models.append(model) is None else {})  # type: ignore[func-returns-value]
+
+        def evaluation(model: np.ndarray) -> dict[str, float]:
+            models.append(model)
+            return {}
+
+        task = quadratic(update=update, evaluation=evaluation)
         result = train(settings(rule=rule, rounds=6, every=1), task=task)
         skipped = {t: event for t, event in result.events() if event.startswith("skipped: ")}
         assert skipped == {3: f"skipped: {REFUSAL}"}

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from holdfast import BadInput
 from holdfast.cli.app import app
 from holdfast.cli.files import load, load_all
+from holdfast.structure import Malformed
 
 MB = 1 << 20
 
