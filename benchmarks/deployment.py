@@ -23,6 +23,7 @@ sys.path.insert(0, str(EXAMPLE))
 
 from deploy import recognised, rounds  # noqa: E402
 from federation import Federation, until  # noqa: E402
+from keys import key_pair  # noqa: E402
 
 OUT = Path(__file__).resolve().parent.parent / "results" / "flower" / "deployment.json"
 NODES = 4
@@ -37,19 +38,27 @@ ROWS = {
     "shape": "sends another shape",
     "empty": "replies with nothing",
     "keys": "sends other names",
+    "extra": "sends 1,000 arrays more",
+    "bomb": "sends arrays that list one chunk 100,000 times",
     "bad-vote": "votes with a list and NaN",
     "twice": "sends every reply and vote two and three times",
     "kill-node": "its SuperNode is killed (SIGKILL) after a round",
     "stranger": "a node without a registered key tries to join",
+    "unregister": "it is unregistered between the phases of round 1",
+    "failing": "the SuperLink answers every third call of the server with 500",
     "kill-server": "SuperLink and server are killed (SIGKILL) between the phases of round 2, and started again",
 }
+BESIDE = ("honest", "twice", "kill-node", "stranger", "unregister", "failing", "kill-server")  # the client is honest
 
 
 def row(fed: Federation, fault: str, many: int = 2, timeout: float = 30.0) -> dict[str, Any]:
     """One run with one fault; an error if it does not finish as it should."""
     start, last = time.monotonic(), str(NODES - 1)
     journal = fed.folder / "server" / fault
-    own = fault if fault not in ("honest", "twice", "kill-node", "stranger", "kill-server") else ""
+    own = fault if fault not in BESIDE else ""
+    if fault == "failing":
+        fed.stop("superlink")
+        fed.start((sys.executable, EXAMPLE / "failing.py"))
     if fault == "twice":
         fed.join(last, program=(sys.executable, EXAMPLE / "twice.py"))
     else:
@@ -58,8 +67,13 @@ def row(fed: Federation, fault: str, many: int = 2, timeout: float = 30.0) -> di
         fed.join("stranger")
     words: dict[str, Any] = {"rounds": many, "nodes": NODES, "folder": str(journal), "timeout": timeout}
     before = fed.log("0").count("Receiving: query.vote") if fault == "kill-server" else 0
+    trained, replied = (fed.log(last).count(what) for what in ("Receiving: train", "Sending"))
     run = fed.run(**words)
     node = fed.numbers[last]
+    if fault == "unregister":
+        until(lambda: fed.log(last).count("Receiving: train") > trained, 300, "the node to train")
+        until(lambda: fed.log(last).count("Sending") > replied, 300, "the node's reply")
+        fed.unregister(last)
     if fault == "kill-server":
         until(lambda: fed.log("0").count("Receiving: query.vote") > before + 1, 300, "the vote of round 2")
         fed.stop("superlink", signal.SIGKILL)
@@ -79,12 +93,25 @@ def row(fed: Federation, fault: str, many: int = 2, timeout: float = 30.0) -> di
         assert all(line["asked"] <= NODES for line in lines), "somebody else was asked"
         said = "refused by the SuperLink" if "Failed to activate SuperNode" in fed.log("stranger") else ""
         fed.stop("stranger")
+    if fault in ("unregister", "failing"):
+        others = [name for line in lines for name in (*line["refused"], *line.get("bad_votes", {})) if name != node]
+        assert not others, f"honest nodes {others} are blamed"
+    if fault == "failing":
+        failed = fed.log("superlink").count("with 500")
+        assert failed, "the SuperLink did not fail"
+        said = f"nobody is blamed; {failed} calls failed"
+        fed.stop("superlink")
+        fed.start()
     if fault == "twice":
         again = fed.log(last).count(" again")
         assert again, "the node did not repeat itself"
         said = f"counted once; it sent {again} replies again"
     if last in fed.processes:
         fed.stop(last)
+    if fault == "unregister":
+        (fed.keys / last).unlink()  # a key that was unregistered is not let in again
+        key_pair(fed.keys / last)
+        fed.register(last)
     found = {"fault": fault, "what": ROWS[fault], "status": status, "rounds": len(lines), "said": said}
     found |= {"skipped": sum("skipped" in line for line in lines), "accuracy": round(accuracy, 3)}
     assert status == "finished:completed", found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pickle
 import signal
 import socket
 import sys
@@ -18,6 +19,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
@@ -36,6 +39,7 @@ from holdfast.engines.sharded import (
     two_phase_step,
 )
 from holdfast.engines.sharded.checkpoint import saved
+from holdfast.engines.sharded.reader import write_checksums
 from holdfast.errors import BrokenRule, TooManyFaults
 from holdfast.rules.base import CoordinateRule, DistanceRule, Distances, Rng
 from holdfast.values import value
@@ -320,6 +324,74 @@ def found(rank: int, n: int, folder: Path) -> None:
     torch.save(told, folder / f"{rank}.pt")
 
 
+class Hostile:
+    """Runs code where it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.mark,)
+
+
+class Extra(nn.Linear):
+    """A layer with a state that is no tensor."""
+
+    extra: Any = None
+
+    def get_extra_state(self) -> Any:
+        return self.extra
+
+    def set_extra_state(self, state: Any) -> None:
+        self.extra = state
+
+
+def strangers(rank: int, n: int, folder: Path) -> None:
+    """Checkpoints that are damaged, old, or made to run code."""
+    net, told = Extra(4, 3), {}
+    optimizer = torch.optim.Adam(net.parameters())
+    net(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+
+    def tried(name: str, harm: Callable[[Path], None]) -> None:
+        save(folder / name, 1, net, optimizer=optimizer)
+        if rank == 0:
+            harm(saved(folder / name)[-1])
+        dist.barrier()
+        try:
+            told[name] = str(load(folder / name, net, optimizer=optimizer))
+        except BadInput as refusal:
+            told[name] = str(refusal)
+        dist.barrier()
+
+    def flipped(place: Path) -> None:
+        (part,) = place.glob("__0_0.distcp")
+        content = bytearray(part.read_bytes())
+        content[len(content) // 2] ^= 1
+        part.write_bytes(content)
+
+    def hostile(place: Path, *, signed: bool) -> None:
+        (place / ".metadata").write_bytes(pickle.dumps(Hostile(folder / "owned")))
+        (place / "checksums.json").unlink(missing_ok=True)
+        if signed:
+            write_checksums(place)
+
+    def cut_off(place: Path) -> None:
+        (place / ".metadata").write_bytes((place / ".metadata").read_bytes()[:100])
+        (place / "checksums.json").unlink(missing_ok=True)
+
+    tried("sound", lambda _: None)
+    tried("old", lambda place: (place / "checksums.json").unlink(missing_ok=True))
+    tried("flipped", flipped)
+    tried("hostile", lambda place: hostile(place, signed=False))
+    tried("signed", lambda place: hostile(place, signed=True))
+    tried("cut off", cut_off)
+    tried("gone", lambda place: (place / "__1_0.distcp").unlink())
+    net.extra = Hostile(folder / "owned")
+    tried("extra", lambda _: None)
+    torch.save((told, (folder / "owned").exists()), folder / f"{rank}.pt")
+
+
 def refusing(rank: int, n: int, folder: Path) -> None:
     """All ranks but two send what is not finite, more than f = 2: nothing moves, and all ranks say why."""
     bad, told = rank > 1, dict[str, Any]()
@@ -435,6 +507,58 @@ def orphaned(rank: int, n: int, folder: Path) -> None:
     training(rank, n, folder, dies=dies)
 
 
+def late(rank: int, n: int, folder: Path) -> None:
+    """A rank comes a second after the others have given up."""
+
+    def dies(t: int) -> None:
+        if rank == 2 and t == 3:
+            time.sleep(TIMEOUT + 1)
+
+    training(rank, n, folder, dies=dies)
+
+
+def skipping(rank: int, n: int, folder: Path) -> None:
+    """A rank leaves one step out."""
+    torch.manual_seed(0)
+    model = Net()
+    for t in range(4):
+        if rank != 2 or t != 1:
+            two_phase_step(model, felt, batch(rank, t), Mean2P(f=1), step=t, lr=0.3, fresh=batch(rank, 100 + t))
+
+
+def dropped(rank: int, n: int, folder: Path) -> None:
+    """A rank's loss raises, its momentum is spoilt; models that cannot be taken."""
+    told: dict[str, Any] = {}
+    words: dict[str, Any] = {"lr": 0.1, "fresh": batch(rank, 50)}
+    for error in (IndexError, KeyError, AttributeError, TypeError, AssertionError):
+
+        def raising(one: nn.Module, some: tuple[Tensor, Tensor], error: type[Exception] = error) -> Tensor:
+            if rank == 1:
+                raise error("a sample without a label")
+            return felt(one, some)
+
+        done = two_phase_step(Net(), raising, batch(rank, 1), Mean2P(f=1), **words)
+        told[error.__name__] = sorted(done.decision.dropped) if done.decision else done.skipped
+    model, memory, out = Net(), Momentum(0.9), []
+    for t in range(3):
+        done = two_phase_step(model, felt, batch(rank, t), Mean2P(f=1), momentum=memory, **words)
+        out.append(sorted(done.decision.dropped) if done.decision else [])
+        if rank == 1 and t == 0:
+            memory.held[next(iter(memory.held))].fill_(torch.nan)
+    told["momentum"] = out
+    try:
+        two_phase_step(Net().requires_grad_(False), felt, batch(rank, 1), Mean2P(f=1), **words)
+    except BadInput as refusal:
+        told["frozen"] = str(refusal)
+    whole = nn.Linear(6, 3)
+    fully_shard(whole, mesh=init_device_mesh("cpu", (n,)))
+    try:
+        two_phase_step(whole, felt, batch(rank, 1), Mean2P(f=1), **words)
+    except BadInput as refusal:
+        told["FSDP2"] = str(refusal)
+    torch.save(told, folder / f"{rank}.pt")
+
+
 def failing(rank: int, n: int, folder: Path) -> None:
     def dies(t: int) -> None:
         if rank == 0 and t == 2:
@@ -444,7 +568,7 @@ def failing(rank: int, n: int, folder: Path) -> None:
 
 
 SCENARIOS = (
-    *(every_rule, mixed, two_phases, hooked, found, refusing, breaking, again),
+    *(every_rule, mixed, two_phases, hooked, found, strangers, dropped, late, skipping, refusing, breaking, again),
     *(training, killed, hanging, orphaned, failing),
 )
 

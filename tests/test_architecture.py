@@ -12,7 +12,7 @@ from holdfast.rules import CATALOGUE
 
 SOURCE = Path(holdfast.__file__).parent
 ORDER = [
-    {"errors"},
+    {"disk", "errors"},
     {"arrays", "checks"},
     {"choice", "places", "structure", "values"},
     {"host"},

@@ -299,7 +299,7 @@ class TestTraining:
 
         models: list[np.ndarray] = []
 
-        def evaluation(model: np.ndarray) -> dict[str, Any]:
+        def evaluation(model: np.ndarray) -> dict[str, float]:
             models.append(model)
             return {}
 

@@ -79,6 +79,41 @@ def test_what_a_hostile_tester_found(tmp_path: Path) -> None:
         assert one["damaged"] == "cannot be loaded"
 
 
+def test_a_flipped_bit_loaded_silently_and_a_hostile_checkpoint_ran_code(tmp_path: Path) -> None:
+    job("strangers", 2, tmp_path)
+    for told, owned in results(tmp_path, 2):
+        assert not owned, "code of the checkpoint ran"
+        assert told.pop("sound") == told.pop("old") == "1"
+        assert "__0_0.distcp is missing or was changed" in told["flipped"]
+        assert "__1_0.distcp is missing or was changed" in told["gone"]
+        assert "asks for" in told["hostile"]
+        assert "asks for" in told["signed"]
+        for refusal in told.values():
+            assert "cannot be loaded (" in refusal
+            assert refusal.endswith("remove it to go on from the one before.")
+            assert len(refusal.splitlines()) == 1
+
+
+def test_an_index_error_in_one_loss_ended_the_job_and_spoilt_momentum_stayed(tmp_path: Path) -> None:
+    job("dropped", 4, tmp_path)
+    for told in results(tmp_path, 4):
+        assert "is frozen" in told.pop("frozen")
+        assert "DTensors, as FSDP2 makes them" in told.pop("FSDP2")
+        assert told.pop("momentum") == [[], [1], []], "left out once, then back"
+        assert len(told) == 5
+        assert set(map(tuple, told.values())) == {(1,)}, told
+
+
+def test_a_rank_that_came_a_second_too_late_was_not_named(tmp_path: Path) -> None:
+    said = job("late", 4, tmp_path, failed=4)
+    assert "rank 2 came too late (it was computing, after step 2)" in said, said
+
+
+def test_a_rank_that_skipped_a_call_was_not_named(tmp_path: Path) -> None:
+    said = job("skipping", 4, tmp_path, failed=4)
+    assert "rank 2 made other calls (it is waiting for the others to end, after step 3" in said, said
+
+
 def test_a_job_can_begin_again(tmp_path: Path) -> None:
     job("again", 3, tmp_path)
     assert results(tmp_path, 3) == [[1.0, 1.0]] * 3

@@ -62,7 +62,7 @@ def public(module: ModuleType) -> Iterator[tuple[str, Any]]:
     ]  # fmt: skip
     for word in (*getattr(module, "__all__", mine), *LAZY.get(module.__name__, ())):
         thing = getattr(module, word)
-        if callable(thing):
+        if callable(thing) and getattr(thing, "__module__", "").startswith("holdfast"):  # not numpy's, under our name
             yield word, thing
 
 

@@ -54,6 +54,8 @@ def split(doc: str) -> tuple[str, str]:
 
 def _part(part: str) -> str:
     lines = part.splitlines()
+    if len(lines) > 2 and set(lines[1]) == {"-"}:
+        return f"**{lines[0]}**\n\n{_section(lines[2:])}"
     if lines[0].startswith(".. math::"):
         return f"\\[{' '.join(line.strip() for line in lines)[len('.. math::') :].strip()}\\]"
     if lines[0].startswith(">>>"):
@@ -62,6 +64,26 @@ def _part(part: str) -> str:
         return _terms(lines)
     at = next((at for at, line in enumerate(lines) if line.startswith(">>>")), None)
     return part if at is None else "\n".join([*lines[:at], "", _part("\n".join(lines[at:]))])
+
+
+def _section(lines: list[str]) -> str:
+    """What stands below a heading of numpydoc: names with their explanation, or an example.
+
+    >>> print(_section(["f : int", "    At least 0."]))
+    `f`
+    :   int. At least 0.
+    """
+    if lines[0].startswith(">>>"):
+        return _part("\n".join(lines))
+    out: list[list[str]] = []
+    for line in lines:
+        if line.startswith(" "):
+            out[-1].append(line.strip())
+        else:
+            name, _, kind = line.partition(" : ")
+            out.append([name, f"{kind}." if kind else ""])
+    items = [(name, " ".join(filter(None, told))) for name, *told in out]
+    return "\n\n".join(f"`{name}`\n:   {told}" if told else f"`{name}`" for name, told in items)
 
 
 def _terms(lines: list[str]) -> str:

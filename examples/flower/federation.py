@@ -52,25 +52,29 @@ class Federation:
             f'root-certificates = "{self.keys / "ca.crt"}"\n'
         )
 
-    def start(self) -> None:
+    def start(self, program: Sequence[str | Path] = (BIN / "flower-superlink",)) -> None:
         """The SuperLink, whose database outlives it."""
         keys = self.keys
         words = ["--host", "127.0.0.1", "--port", str(self.port), "--database", str(self.folder / "superlink.db")]
         words += ["--ssl-ca-certfile", str(keys / "ca.crt"), "--ssl-certfile", str(keys / "server.crt")]
         words += ["--ssl-keyfile", str(keys / "server.key"), "--enable-supernode-auth"]
-        self._spawn("superlink", BIN / "flower-superlink", *words, "--disable-runtime-dependency-installation")
+        self._spawn("superlink", *program, *words, "--disable-runtime-dependency-installation")
         until(lambda: self._alive("superlink") and answers(self.port), 60, "the SuperLink to answer")
 
-    def register(self) -> None:
+    def register(self, *names: str) -> None:
         """Let the nodes' keys in, and no other; keep the numbers that they get."""
+        wanted = names or tuple(str(at) for at in range(self.nodes))
 
         def one(name: str) -> str:
             told = self.flwr("supernode", "register", self.keys / f"{name}.pub", NAME, "--format", "json")
             return str(told["node-id"])
 
-        names = [str(at) for at in range(self.nodes)]
         with ThreadPoolExecutor() as pool:
-            self.numbers = dict(zip(names, pool.map(one, names), strict=True))
+            self.numbers |= dict(zip(wanted, pool.map(one, wanted), strict=True))
+
+    def unregister(self, name: str) -> None:
+        """Let a node's key in no more."""
+        self.flwr("supernode", "unregister", self.numbers[name], NAME)
 
     def join(self, name: str, fault: str = "", program: Sequence[str | Path] = (BIN / "flower-supernode",)) -> None:
         """Start the node of this name, which misbehaves if a fault is named."""

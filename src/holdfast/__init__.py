@@ -7,7 +7,7 @@ array([1., 1.])
 """
 
 from holdfast.decision import Decision
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, BrokenRule, TooManyFaults
 from holdfast.rules import (
     ARC,
     CAF,
@@ -56,6 +56,7 @@ __all__ = [
     "Average",
     "BadInput",
     "Ballot",
+    "BrokenRule",
     "Bucketing",
     "Bulyan",
     "Cent2P",
@@ -80,6 +81,7 @@ __all__ = [
     "OuterCenter",
     "OuterMean",
     "StreamCenterwO",
+    "TooManyFaults",
     "TwoPhase",
     "parse",
 ]

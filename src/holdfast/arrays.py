@@ -21,6 +21,14 @@ Kind = Literal["f4", "f8", "i"]
 Library = Literal["numpy", "torch", "jax", "other"]
 
 
+class Unreadable(BadInput):
+    """Raised for an array that cannot be computed with: what it is, and what would work."""
+
+    def __init__(self, what: str, advice: str) -> None:
+        super().__init__(f"{what} was given; {advice}.")
+        self.what, self.advice = what, advice
+
+
 class Array(Protocol):
     """What the core asks of an array; the functions on it come from its library's namespace."""
 
@@ -81,7 +89,7 @@ def viewed(x: Array) -> Array:
         case "other":
             return x
     if isinstance(x, np.ma.MaskedArray):
-        raise BadInput("a masked array was given; fill it, or leave the update out.")
+        raise Unreadable("a masked array", "fill it, or leave the update out")
     return np.asarray(x)
 
 
@@ -89,8 +97,8 @@ def _tensor(x: Any) -> Array:
     torch = sys.modules["torch"]
     if x.is_nested or x.layout != torch.strided or x.is_quantized or x.device.type == "meta":
         what = "without data" if x.device.type == "meta" else f"of layout {x.layout}"
-        raise BadInput(f"a tensor {what} was given; send dense tensors with numbers.")
-    x = x.detach()
+        raise Unreadable(f"a tensor {what}", "send dense tensors with numbers")
+    x = x.detach() if type(x) is torch.Tensor else x.detach().as_subclass(torch.Tensor)
     return x.resolve_neg().numpy() if x.device.type == "cpu" and x.dtype in viewable() else x.resolve_neg()
 
 
@@ -102,10 +110,8 @@ def viewable() -> tuple[Hashable, ...]:
 
 def _jax(x: Array) -> Array:
     if isinstance(x, sys.modules["jax"].core.Tracer):
-        raise BadInput(
-            "a traced JAX array was given; a rule looks at the numbers to decide, "
-            "so call it outside of jit, vmap and grad."
-        )
+        advice = "a rule looks at the numbers to decide, so call it outside of jit, vmap and grad"
+        raise Unreadable("a traced JAX array", advice)
     return x
 
 

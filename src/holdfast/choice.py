@@ -9,7 +9,7 @@ import numpy as np
 from holdfast.errors import BrokenRule, article
 
 Weights = np.ndarray
-ROUNDING = 1e-6  # of the sum of the sizes of weights: how far from one their sum may be
+ROUNDING, LARGE = 1e-6, 1e-12  # how far from one a sum of weights may be, and for each unit of their sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ def checked_weights(who: str, weights: object, shape: tuple[int, ...]) -> np.nda
     given = given.astype(float, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):  # large weights of both signs
         sums, sizes = given.sum(axis=-1), np.abs(given).sum(axis=-1)
-        right = np.isfinite(sums) & (np.abs(sums - 1) <= ROUNDING * np.maximum(1.0, sizes))
+        right = np.isfinite(sums) & (np.abs(sums - 1) <= ROUNDING + LARGE * sizes)
     if not right.all():
         wrong = float(np.atleast_1d(sums)[np.flatnonzero(~right)[0]])
         raise BrokenRule(f"{who} answered with weights that sum to {wrong:.6g}; the contract asks for a sum of 1.")

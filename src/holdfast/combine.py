@@ -73,7 +73,11 @@ def lower_median(leaf: Leaf, rows: np.ndarray) -> Array:
     """Counters: an element that at least one worker sent, with half of the rows on either side."""
     place, pieces = leaf.place, []
     for s, e in leaf.spans(len(rows)):
-        pieces.append(place.xp.sort(leaf.block(rows, s, e), axis=0)[(len(rows) - 1) // 2, :])
+        block, middle = leaf.block(rows, s, e), (len(rows) - 1) // 2
+        if isinstance(block, np.ndarray) and leaf.dtype == np.uint64:  # as int64, its upper half is negative
+            pieces.append(np.sort(block.view(np.uint64), axis=0)[middle, :].view(np.int64))
+        else:
+            pieces.append(place.xp.sort(block, axis=0)[middle, :])
     return place.join(pieces) if pieces else place.put(np.zeros(0), "i")
 
 
@@ -133,7 +137,7 @@ def _answer(rule: CoordinateRule, place: Place, block: Array, mass: np.ndarray |
             f"{rule!r} answered {block.shape[1]} columns with {what}; the contract asks for one real number a column."
         )
     if isinstance(out, np.ndarray):
-        out = np.ascontiguousarray(out, given.dtype)  # not a view that keeps the sorted block
+        out = np.array(out, given.dtype)  # not a view of a worker's row, or one that keeps the sorted block
     return out if here else place.put(out, "f8" if given.dtype == np.float64 else "f4")
 
 
@@ -154,7 +158,12 @@ def shares(points: Points, rule: CoordinateRule) -> np.ndarray:
 
     def work(leaf: Leaf, block: Array) -> tuple[Leaf, Array]:
         given: Any = block if isinstance(block, np.ndarray) or rule.portable else leaf.place.fetch(block)
-        return leaf, rule.used(given) * block.shape[1]
+        used = rule.used(given)
+        if tuple(np.shape(used)) != (block.shape[0],):
+            raise BrokenRule(
+                f"{rule!r} told whom it used in shape {np.shape(used)}; the contract asks for one share a row."
+            )
+        return leaf, used * block.shape[1]
 
     counts: dict[Place, list[Array]] = {}
     for leaf, used in _each(points, work):

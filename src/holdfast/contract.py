@@ -100,7 +100,10 @@ class Stage(Value):
         return Chain((*_parts(self), *_parts(other)))
 
     def __call__(self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]) -> Any:
-        """The aggregate of the updates X, with the structure, library, dtype and device of one of them."""
+        """Return the aggregate of the updates X: the `value` of what `decide` returns for the same arguments.
+
+        It has the structure of one update, and the library, dtype and device of most of them, or of `like`.
+        """
         from holdfast.driver import call  # the one look upwards: a rule is a value, and its driver calls it
 
         return call(self, read(X, repr(self), **reading), rng=rng, start=start, explain=False).value
@@ -108,16 +111,33 @@ class Stage(Value):
     def decide(
         self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]
     ) -> Decision:
-        """The same, with who was kept, left out or dropped, and why; the aggregate is its `value`.
+        """Aggregate the updates X, and say who was kept, left out or dropped, and why.
 
         Parameters
         ----------
-        X : an (n, ...) array, a sequence of n updates, or what `holdfast.updates.read` made of them
-        rng : a numpy generator, for rules that draw
+        X : array of shape (n, ...), or sequence of n updates
+            An `Updates` that was read before is used as it is, with the reading that it has.
+        rng : numpy.random.Generator, for rules that draw
         start : an update, for rules that start somewhere
-        like : an update of the right structure; others are then dropped and reported
-        measure : tells by name which entries count in distances
-        on_excess : "refuse" (the default) or "lower", when more updates are dropped than the rule tolerates
+        like : an update of the right structure
+            Updates of another structure are then dropped and reported; without it, the call raises.
+        measure : function that says by name which entries count in distances; usually all do
+        on_excess : "refuse" (the default) or "lower"
+            What happens if more updates are dropped than the rule tolerates: an error, or a lower f.
+
+        Returns
+        -------
+        Decision
+            Its `value` is the aggregate.
+
+        Raises
+        ------
+        TooManyFaults
+            If more updates were dropped than the rule tolerates.
+        BadInput
+            If no answer can be given for another reason, such as too few updates.
+        BrokenRule
+            If the rule breaks its contract, as with weights that do not sum to one.
         """
         from holdfast.driver import call
 

@@ -20,7 +20,7 @@ log = logging.getLogger("holdfast")
 
 
 def call(stage: Stage, updates: Updates, *, rng: Rng | None, start: object, explain: bool) -> Decision:
-    """What a user's call does: refuse what the rule cannot use, decide, and say aloud that f was lowered."""
+    """Decide as a user's call does: refuse a start that the rule does not use, and warn if f was lowered."""
     if start is not None and not stage.starts():
         raise BadInput(f"{stage!r} was given a start, which it does not use; leave it out.")
     return announced(decide(stage, updates, rng=rng, start=start, explain=explain))
@@ -44,9 +44,29 @@ def check_rng(stage: Stage, rng: object) -> None:
 def decide(
     stage: Stage, updates: Updates, *, rng: Rng | None = None, start: object = None, explain: bool = True
 ) -> Decision:
-    """One round of any rule; an rng or a start that it does not use is left alone.
+    """Run one round of any rule: the one entry for all code that has updates and wants a decision.
 
-    With `explain`, a rule on single coordinates also counts whom it used, for which it sorts again.
+    Parameters
+    ----------
+    stage : the rule
+    updates : what `holdfast.updates.read` made of the workers' updates
+        What is learned about them is kept there, so a second rule on the same updates does not measure again.
+    rng : numpy.random.Generator, for rules that draw; others ignore it
+    start : an update, for rules that start somewhere; others ignore it
+    explain : whether a rule on single coordinates also counts whom it used, for which it sorts again
+
+    Returns
+    -------
+    Decision
+
+    Raises
+    ------
+    TooManyFaults
+        If more updates were dropped than the rule tolerates.
+    BadInput
+        If the stage gives no single answer, needs an rng that is missing, or has too few updates.
+    BrokenRule
+        If the rule breaks its contract.
     """
     if not stage.answers:
         raise BadInput(f"{stage!r} gives back many vectors; follow it by a rule, as in {stage!r} >> Average().")
@@ -55,12 +75,13 @@ def decide(
         return stage.one_pass(updates)
     at = updates.place(start, f"{stage!r} was given a start") if start is not None and stage.starts() else None
     if updates.known is None and _reads_all(stage, updates):  # it looks on the way
+        rows = updates.sound()
         try:
-            decision = _round(stage, Points.rows(updates, updates.sound(), at, unseen=True), rng, explain=explain)
+            decision = _round(stage, Points.rows(updates, rows, at, unseen=True), rng, explain=explain)
         except NotFinite:
             log.debug("%r looks again: some row is not finite, or nearly so", stage)
         else:
-            updates.known = np.ones(updates.n, bool)
+            updates.known = np.isin(np.arange(updates.n), rows)
             return decision
     updates.look()
     return _round(stage, Points.rows(updates, updates.sound(), at), rng, explain=explain)
@@ -98,7 +119,7 @@ def _round(asked: Stage, points: Points, rng: Rng | None, *, explain: bool) -> D
                 weights[rows] = combine.shares(points, last)[: len(rows)]
         case DistanceRule():
             points, seen = _measured(last, points, rng)
-            choice = last.choose(seen.D, rng, mass, scale=seen.scale)
+            choice = last.choose(seen.D.copy(), rng, mass, scale=seen.scale)
             values = combine.weighted_sum(points, choice.weights)
             weights[rows] = points.over_basis(choice.weights)[: len(rows)]
         case _:
@@ -142,7 +163,8 @@ def mix_points(
     """The points that a stage makes of these, the distances that it saw, and the new masses."""
     seen_from, seen = _measured(stage, points, rng)
     scaled = stage.scaled(seen.scale)
-    M, mass = (scaled.mix(seen.D, rng), None) if mass is None else scaled.mix_by_mass(seen.D, mass, rng)
+    D = seen.D.copy()
+    M, mass = (scaled.mix(D, rng), None) if mass is None else scaled.mix_by_mass(D, mass, rng)
     M = checked_weights(repr(stage), M, (stage.size(points.k), len(seen_from)))
     same = len(M) == points.k and np.array_equal(M, np.eye(*M.shape))  # not the first rows alone
     return (points if same else seen_from.mixed(M)), seen, mass
@@ -162,7 +184,7 @@ def _length(cost: float | None, scale: float, power: int) -> float | None:
 def _unscaled(measured: np.ndarray | np.float64, scale: float, power: int) -> np.ndarray:
     """Back into the units of the vectors; what has no room there becomes inf or 0."""
     if scale == 1.0:
-        return np.asarray(measured)
+        return np.array(measured)
     with np.errstate(over="ignore", under="ignore"):
         for _ in range(power):
             measured = np.float64(1) * measured / scale

@@ -15,6 +15,20 @@ class BrokenRule(RuntimeError):
     """Raised when a rule breaks its contract, as with weights that are not finite: the rule is wrong, not its input."""
 
 
+def printable(text: str) -> str:
+    r"""The text with control characters shown as escapes, so that it cannot steer a terminal; lines and tabs stay.
+
+    >>> printable("told\x1b[2J")
+    'told\\x1b[2J'
+    """
+    return "".join(
+        letter
+        if letter.isprintable() or letter in "\n\t" or (letter.isspace() and letter > "\x9f")
+        else repr(letter)[1:-1]
+        for letter in text
+    )
+
+
 def article(noun: str) -> str:
     """With its article.
 

@@ -14,6 +14,7 @@ group is measured again around a pivot of its own, so that nobody can hide in th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +50,7 @@ def distances(
     if asked not in known:
         with np.errstate(all="ignore"):  # overflow is an answer here: such rows are looked at again
             known[asked] = _measured(points, centres, core, wide=wide)
+        known[asked].D.setflags(write=False)  # others get the same table
     return known[asked]
 
 
@@ -68,32 +70,36 @@ def _measured(points: Points, centres: np.ndarray, core: int, *, wide: bool) -> 
 def _filled(sight: Sight, centres: np.ndarray) -> tuple[Distances, np.ndarray]:
     """The whole table, and the squared lengths of the points at its scale."""
     n = len(sight.points)
-    row = np.full(n, -1)  # of a point in the table, if it is a centre
-    row[centres] = np.arange(len(centres))
-    D, error, lengths = np.full((len(centres), n), np.inf), 0.0, np.zeros(0)
-    todo = [Group(np.arange(n), None, 0, np.ones(D.shape, bool))]
+    table = Table.empty(centres, n)
+    todo, lengths = [Group(np.arange(n), None, 0, np.ones(table.D.shape, bool))], np.zeros(0)
     while todo:
         group = todo.pop()
-        left = np.flatnonzero(row[group.K] >= 0)
-        seen = measure(sight, group, left)
-        doubtful, part = certify(sight, group, seen)
-        error = max(error, part)
-        place = np.ix_(row[group.K[left]], group.K)
-        D[place] = np.where(group.pairs, seen.D, D[place])
-        lengths = lengths if len(lengths) else seen.g
-        for part_of, pick in _components(doubtful, left, len(group.K)):
-            rows = np.isin(left, part_of)
-            K, pivot = group.K[part_of], int(group.K[pick])
-            if sight.points.copies(pivot, K[pivot != K]):  # attackers like to send copies
-                D[np.ix_(row[group.K[left[rows]]], K)] = 0.0
-            elif group.depth + 1 < (NATIVE if sight.narrow else DIRECT):
-                todo.append(Group(K, pivot, group.depth + 1, doubtful[rows][:, part_of]))
-            else:  # nothing shared is left to subtract: each row is its own pivot
-                for i in np.flatnonzero(rows):
-                    near = group.K[np.flatnonzero(doubtful[i])]
-                    D[row[group.K[left[i]]], near] = sight.gram(near, near[:0], int(group.K[left[i]]), wide=True)[1]
-                error = max(error, sight.gamma(wide=True))
-    return Distances(D, sight.scale, error), lengths
+        seen = measure(sight, group, np.flatnonzero(table.row[group.K] >= 0))
+        doubtful, error = certify(sight, group, seen)
+        table.error = max(table.error, error)
+        if group.depth == 0:  # everyone
+            table.D[table.row[seen.left]], lengths = seen.D, seen.g
+        else:
+            at = np.ix_(table.row[group.K[seen.left]], group.K)
+            table.D[at] = np.where(group.pairs, seen.D, table.D[at])
+        todo += repair(sight, group, doubtful, table)
+    return Distances(table.D, sight.scale, table.error), lengths
+
+
+@dataclass
+class Table:
+    """Distances of centres to all points while they are measured."""
+
+    D: np.ndarray
+    row: np.ndarray  # of each point in D, -1 if it is no centre
+    error: float = 0.0  # the largest part of a distance by which it may be wrong
+
+    @classmethod
+    def empty(cls, centres: np.ndarray, n: int) -> Table:
+        """A table in which nothing is measured yet."""
+        row = np.full(n, -1)
+        row[centres] = np.arange(len(centres))
+        return cls(np.full((len(centres), n), np.inf), row)
 
 
 class Group(NamedTuple):
@@ -149,12 +155,29 @@ def certify(sight: Sight, group: Group, seen: Seen) -> tuple[np.ndarray, float]:
     return doubtful, float(np.divide(doubt, D, out=np.zeros_like(D), where=sure).max(initial=0.0))
 
 
-def _components(bad: np.ndarray, left: np.ndarray, n: int) -> Iterator[tuple[np.ndarray, int]]:
-    """Repair: the connected groups of points that doubtful pairs join, each with its point of most such pairs."""
-    if not bad.any():
+def repair(sight: Sight, group: Group, doubtful: np.ndarray, table: Table) -> list[Group]:
+    """The groups that are measured again, each around a pivot of its own; copies and last resorts are settled here."""
+    again, left = [], np.flatnonzero(table.row[group.K] >= 0)
+    for part, pick in components(doubtful, left, len(group.K)):
+        rows, K, pivot = np.isin(left, part), group.K[part], int(group.K[pick])
+        if sight.points.copies(pivot, np.setdiff1d(K, pivot)):  # attackers like to send copies
+            table.D[np.ix_(table.row[group.K[left[rows]]], K)] = 0.0
+        elif group.depth + 1 < (NATIVE if sight.narrow else DIRECT):
+            again.append(Group(K, pivot, group.depth + 1, doubtful[rows][:, part]))
+        else:  # nothing shared is left to subtract: each row is its own pivot
+            for i in np.flatnonzero(rows):
+                near, own = group.K[np.flatnonzero(doubtful[i])], int(group.K[left[i]])
+                table.D[table.row[own], near] = sight.gram(near, near[:0], own, wide=True)[1]
+            table.error = max(table.error, sight.gamma(wide=True))
+    return again
+
+
+def components(doubtful: np.ndarray, left: np.ndarray, n: int) -> Iterator[tuple[np.ndarray, int]]:
+    """The connected groups of points that doubtful pairs join, each with its point of most such pairs."""
+    if not doubtful.any():
         return
     joined = np.zeros((n, n), bool)
-    joined[left] = bad
+    joined[left] = doubtful
     joined |= joined.T
     degree = joined.sum(axis=1)
     open_ = degree > 0

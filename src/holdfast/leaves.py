@@ -12,7 +12,7 @@ import numpy as np
 
 from holdfast.arrays import Array, Kind, device, kind, library, namespace
 from holdfast.host import Host, TorchHost, spans
-from holdfast.places import Jax, Place, Torch
+from holdfast.places import UNITS, Jax, Place, Torch, product_unit
 from holdfast.structure import Entry
 
 EQUAL = 1 << 18  # numbers of two rows that are compared at once
@@ -122,15 +122,17 @@ class Places(dict[tuple[str, str], Place]):
 def _place(numbers: Array, given: Array) -> Place:
     match library(numbers):
         case "numpy":
-            torch = sys.modules.get("torch")
-            fast = torch and library(given) == "torch" and torch.get_float32_matmul_precision() == "highest"
-            return TorchHost() if fast else Host()
+            exact = library(given) == "torch" and product_unit() == UNITS["highest"]
+            return TorchHost() if exact else Host()
         case "torch":
             return Torch(device(numbers))
         case "jax":
             return Jax(device(numbers))
     xp, there = namespace(numbers), device(numbers)
-    return Place(xp, there, float64="float64" in xp.__array_namespace_info__().dtypes(device=there))
+    known = xp.__array_namespace_info__().dtypes(device=there)
+    place = Place(xp, there, float64="float64" in known)
+    place.int64 = "int64" in known
+    return place
 
 
 def leaf(data: Array | Sequence[Array], usual: Entry, places: Places, *, counts: bool, measured: bool) -> Leaf:
@@ -143,9 +145,16 @@ def leaf(data: Array | Sequence[Array], usual: Entry, places: Places, *, counts:
     dtype = None if how == "i" and counts else (usual.numbers if library(usual.given) == "numpy" else usual.given).dtype
     how = "f8" if how == "i" and counts else how
     shape = tuple(data[0].shape) if isinstance(data, Sequence) else tuple(data.shape[1:])
-    rows = _stacked(data) if isinstance(data, Sequence) else _matrix(data)
     place = places.of(usual.numbers, usual.given)
+    rows = _rows(data, place) if isinstance(data, Sequence) else _matrix(data)
     return Leaf(usual.name, shape, how, rows, usual.given, dtype, place, how != "i" and measured)
+
+
+def _rows(rows: Sequence[Array], place: Place) -> Array | Sequence[Array]:
+    """The rows as they are read: on the host as one array where they are one, elsewhere each as a vector."""
+    if isinstance(place, Host):
+        return _stacked(rows)
+    return [row if isinstance(row, np.ndarray) else namespace(row).reshape(row, (-1,)) for row in rows]
 
 
 def _stacked(rows: Sequence[Array]) -> Array | Sequence[Array]:

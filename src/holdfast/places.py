@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import array_api_compat
 import numpy as np
 
-from holdfast.arrays import Array, Kind, device, library, namespace
+from holdfast.arrays import Array, Kind, device, library, namespace, viewable
 
 BLOCK = 8192  # columns of the longest dot product in the input's precision
 COPIED, IN_PLACE = 1 << 22, 1 << 26  # numbers of a block that is copied, and of one that is a view
@@ -43,24 +43,26 @@ class Place:
 
     def __init__(self, xp: ModuleType, device: Hashable, *, float64: bool, unit: float = 2.0**-24) -> None:
         self.xp, self.device, self.float64, self.unit = xp, device, float64, unit
+        self.int64 = True
 
     def dtype(self, kind: Kind) -> Hashable:
         """The dtype in which this kind of numbers is computed here."""
         xp = self.xp
-        wide = {"f8": "float64" if self.float64 else "float32", "f4": "float32", "i": "int64"}[kind]
+        whole = "int64" if self.int64 else "int32"
+        wide = {"f8": "float64" if self.float64 else "float32", "f4": "float32", "i": whole}[kind]
         found: Hashable = getattr(xp, wide)
         return found
 
     def cast(self, x: Array, kind: Kind) -> Array:
         """The same numbers to compute with; no copy where they are of that dtype."""
-        if kind == "i":  # counters are ordered, never added: any whole numbers will do
-            return self.xp.astype(x, self.xp.uint8) if self.xp.isdtype(x.dtype, "bool") else x
         return self.xp.astype(x, self.dtype(kind), copy=False)
 
     def put(self, a: np.ndarray, kind: Kind) -> Array:
         """Numbers of the host, brought here."""
         wide = np.float64 if kind == "f8" and self.float64 else np.float32
-        return self.xp.asarray(a.astype(np.int64 if kind == "i" else wide), device=self.device)
+        whole = np.int64 if self.int64 else np.int32
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.xp.asarray(a.astype(whole if kind == "i" else wide), device=self.device)
 
     def bring(self, x: Array, kind: Kind) -> Array:
         """An array of any place, brought here to compute with."""
@@ -75,7 +77,7 @@ class Place:
 
     def take(self, x: Array, rows: np.ndarray) -> Array:
         """Some rows of a block."""
-        at = self.xp.asarray(rows.astype(np.int64 if self.float64 else np.int32), device=self.device)
+        at = self.xp.asarray(rows.astype(np.int64 if self.int64 else np.int32), device=self.device)
         return self.xp.take(x, at, axis=0)
 
     def stack(self, rows: Sequence[Array], kind: Kind) -> Array:
@@ -172,13 +174,21 @@ class DeviceSums:
         return found.get("G", np.zeros((0, len(g)))), g
 
 
+def product_unit() -> float:
+    """The rounding of torch's float32 products under its settings; the coarsest where no one setting tells."""
+    try:
+        return UNITS[sys.modules["torch"].get_float32_matmul_precision()]
+    except (KeyError, RuntimeError):  # set apart for each library, by torch.backends
+        return UNITS["medium"]
+
+
 class Torch(Place):
     """torch on any device, in the precision that its settings allow and without autocast."""
 
     def __init__(self, device: Hashable) -> None:
         torch = sys.modules["torch"]
         self.type: str = torch.device(device).type
-        unit = UNITS[torch.get_float32_matmul_precision()]
+        unit = product_unit()
         xp = array_api_compat.array_namespace(torch.empty(0))
         super().__init__(xp, device, float64=self.type != "mps", unit=unit)  # Apple's devices have no float64
 
@@ -197,6 +207,7 @@ class Jax(Place):
     def __init__(self, device: Hashable) -> None:
         jax = sys.modules["jax"]
         super().__init__(jax.numpy, device, float64=bool(jax.config.jax_enable_x64))
+        self.int64 = self.float64
 
     def matmul(self, A: Array, B: Array) -> Array:
         return self.xp.matmul(A, B, precision="highest")
@@ -207,7 +218,7 @@ def fetch(x: Any) -> np.ndarray:
     match library(x):
         case "torch":
             here = x.detach().cpu()
-            return np.asarray(here.float() if here.dtype == sys.modules["torch"].bfloat16 else here)
+            return np.asarray(here if here.dtype in viewable() or not here.is_floating_point() else here.float())
         case "other":
             return np.asarray(x.get() if array_api_compat.is_cupy_array(x) else np.from_dlpack(x, device="cpu"))
     return np.asarray(x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -49,9 +49,9 @@ class Sight:
     def in_range(self, g: np.ndarray, core: int) -> bool:
         """Whether squares stayed in the range of floats; judged by the core-th smallest row."""
         low, high = RANGE["f4" if self.narrow else "f8" if self.wide else self.kind]
-        if self.narrow and not np.isfinite(g).all():
-            return False
-        return bool(low < core_size(np.nan_to_num(g, nan=np.inf), self.points.k, core) < high)
+        if self.narrow:  # a row that left the range would be lost in every repair
+            return bool(((low < g) & (g < high)).all())
+        return bool(low < core_size(g, self.points.k, core) < high)
 
     def rescaled(self, sizes: np.ndarray, core: int) -> Sight:
         """The same points in float64, at a scale that suits their sizes."""
@@ -81,7 +81,7 @@ class Sight:
         G = sum((G for G, _ in found), np.zeros((len(left), n)))
         if square:
             G = self.points.source.shards(G).sum(axis=0)
-            G = np.triu(G) + np.triu(G, 1).T
+            G = np.where(_upper(n), G, G.T)
             g = G.diagonal().copy()
         else:
             both = np.append(G, sum((g for _, g in found), np.zeros(n))[None], axis=0)
@@ -186,6 +186,12 @@ def sizes_of(points: Points, K: np.ndarray | None = None, pivot: int | None = No
 def exponents_of(sizes: np.ndarray) -> np.ndarray:
     """The powers of two of these sizes, as far as float32 has them."""
     return np.frexp(sizes)[1].clip(-126, 126).astype(float)
+
+
+@lru_cache(maxsize=64)
+def _upper(n: int) -> np.ndarray:
+    """The upper triangle, which sums of products fill."""
+    return np.triu(np.ones((n, n), bool))
 
 
 def core_size(sizes: np.ndarray, k: int, core: int) -> float:

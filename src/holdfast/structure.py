@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.arrays import Array, is_array, kind, viewed
+from holdfast.arrays import Array, Unreadable, is_array, kind, viewed
 from holdfast.errors import BadInput, article, listing, plural
 
 DEEPEST, LARGEST = 32, 100_000  # nesting and number of entries that are still taken for an update
@@ -69,6 +69,8 @@ def _entry(array: Array, path: str, depth: int) -> Entry:
     try:
         numbers = viewed(array)
         known = kind(numbers)
+    except Unreadable as error:
+        raise Malformed(f"{error.what} ({error.advice})") from None
     except Exception as error:  # whatever a hostile array says when it is looked at
         raise Malformed(str(error).rstrip(".") or type(error).__name__) from None
     if depth == 0 and len(numbers.shape) == 0:

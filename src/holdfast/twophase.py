@@ -148,7 +148,7 @@ class TwoPhase(Value):
     def propose(
         self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]
     ) -> Candidates:
-        """Both candidates of a round."""
+        """Propose both candidates of a round; the arguments are those of `Stage.decide`."""
         return propose(X, self.inner, self.outer, rng=rng, start=start, **reading)
 
     def elect(self, candidates: Candidates, reports: Iterable[Any]) -> Winner:
@@ -190,10 +190,27 @@ def propose(
     start: object = None,
     **reading: Unpack[Reading],
 ) -> Candidates:
-    """The two candidates of a round; an update that can't be used is dropped from both.
+    """Propose the two candidates of a round. An update that cannot be used is dropped from both.
 
-    `reading` is that of `Stage.decide`: like, measure, on_excess.
+    Parameters
+    ----------
+    X : the updates, as for `Stage.decide`, which also takes like, measure and on_excess
+    inner, outer : the two rules; distances that both ask for are measured once
+    rng, start : for rules that use them; others ignore them
 
+    Returns
+    -------
+    Candidates
+
+    Raises
+    ------
+    BadInput
+        If either rule refuses the round, or if more than two rules were given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import MeanwO, OuterMean
     >>> both = propose(np.array([[0.0], [1.0], [1.0], [2.0], [60.0]]), MeanwO(f=2), OuterMean(f=2))
     >>> both.inner.value, both.outer.value
     (array([0.66666667]), array([20.66666667]))

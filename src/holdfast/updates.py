@@ -17,7 +17,19 @@ from holdfast.arrays import Array, device, is_array, kind, library, viewed
 from holdfast.errors import BadInput, article, listing
 from holdfast.leaves import Leaf, Places, columns, leaf
 from holdfast.places import Place
-from holdfast.structure import Entry, Flat, Malformed, build, common, flatten, misfits, mismatch, shape_of, understood
+from holdfast.structure import (
+    Entry,
+    Flat,
+    Malformed,
+    build,
+    common,
+    flatten,
+    majority,
+    misfits,
+    mismatch,
+    shape_of,
+    understood,
+)
 
 Measure = Callable[[str], bool]
 """Tells by name which entries count in distances."""
@@ -149,14 +161,30 @@ class Updates:
 
 
 def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
-    """Understand what was given: an (n, ...) array, a sequence of n updates, or what was read before.
+    """Read what the workers sent; nothing is copied, and nothing is looked at but structure and dtype.
 
-    With `like`, an update of the right structure (the server's own model), rows of another structure are malformed and
-    dropped; without it they are refused, since nobody can know which structure is meant.
+    Parameters
+    ----------
+    X : array of shape (n, ...), sequence of n updates, or Updates
+        An `Updates` that was read before is returned as it is; the other arguments are then ignored.
+    who : name of the caller, for the sentences of errors
+    like : an update of the right structure, such as the server's own model
+        Updates of another structure are then malformed, and dropped. Without it the call raises, since nobody can know
+        which structure is meant.
+    measure : function that says by name which entries count in distances; usually all do
+    on_excess : "refuse" (the default) or "lower"
+        What happens if more updates are dropped than the rule tolerates.
+
+    Raises
+    ------
+    BadInput
+        If X holds no updates, or updates of different structure without `like`.
     """
     like, measure, on_excess = reading.get("like"), reading.get("measure"), reading.get("on_excess", "refuse")
     check_on_excess(who, on_excess)
     if isinstance(X, Updates):
+        if like is not None or measure is not None:
+            raise BadInput(f"{who} was given updates that were read before; pass like and measure to read().")
         return replace(X, on_excess=on_excess) if reading.get("on_excess", X.on_excess) != X.on_excess else X
     updates = _from_matrix(X, who, like, measure) if is_array(X) else _from_rows(X, who, like, measure)
     updates.on_excess = on_excess
@@ -215,6 +243,19 @@ def _usual(column: Sequence[Entry]) -> Entry:
     width = {look: ("i", "f4", "f8").index(kind(e.numbers) or "i") for look, e in zip(looks, column, strict=True)}
     best = max(votes, key=lambda look: (votes[look], width[look]))
     return column[looks.index(best)]
+
+
+def typical(given: Sequence[object]) -> object:
+    """An update of the structure that most of them share, each array of the commonest looks; None if none is shared."""
+    template = majority(given)
+    if template is None:
+        return None
+    shape = shape_of(flatten(template))
+    sound = [
+        flat for update in given if not isinstance(flat := understood(update), Malformed) and shape_of(flat) == shape
+    ]
+    looks = (_usual([flat[at] for flat in sound]).given for at in range(len(shape)))
+    return build(template, looks)
 
 
 def _from_matrix(X: Array, who: str, like: object, measure: Measure | None) -> Updates:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from flwr.app import Context, Message, MetricRecord, RecordDict
+from flwr.app import Array, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp.typing import ClientAppCallable
 
 from holdfast.engines.flower import model_of, record_of
@@ -27,6 +28,8 @@ def misbehaving(message: Message, context: Context, call_next: ClientAppCallable
             os._exit(1)
         case "hang", _:
             time.sleep(3600)
+    if fault(context) == "bomb" and not voting:
+        setattr(Array, "deflate", _bombed)  # noqa: B010 - types are told apart otherwise
     sent = None if voting else model_of(message.content.array_records["arrays"])
     reply = call_next(message, context)
     name = fault(context)
@@ -49,15 +52,24 @@ def fault(context: Context) -> str:
     return str(context.run_config["fault"]) if int(own["partition-id"]) >= honest else ""
 
 
+def _bombed(array: Array) -> bytes:
+    """An array as Flower uploads it, which lists its first chunk a hundred thousand times."""
+    head, _, body = _deflate(array).partition(b"\0")
+    listed = json.dumps(json.loads(body) | {"arraychunk_ids": [0] * 100_000}).encode()
+    return head.rsplit(b" ", 1)[0] + f" {len(listed)}".encode() + b"\0" + listed
+
+
+_deflate = Array.deflate
 SPOILED: dict[str, Spoil] = {
     "reverse": lambda old, new: {k: old[k] - 10 * (new[k] - old[k]) for k in new},
     "nan": lambda _, new: {k: np.full_like(new[k], np.nan) for k in new},
     "huge": lambda _, new: {k: np.full_like(new[k], 1e38) for k in new},
     "shape": lambda _, new: {k: new[k].ravel()[:-1] for k in new},
     "keys": lambda _, new: {f"not-{k}": new[k] for k in new},
+    "extra": lambda _, new: new | {f"extra-{at}": np.full(1, float(at)) for at in range(1000)},
 }
 VOTES: dict[str, dict[str, Any]] = {
     "bad-vote": {"inner": [1.0, 2.0], "outer": float("nan")},
     "reverse": {"inner": 1e30, "outer": 0.0},
 }
-FAULTS = ("exception", "exit", "hang", "empty", *dict.fromkeys([*SPOILED, *VOTES]))
+FAULTS = ("exception", "exit", "hang", "empty", "bomb", *dict.fromkeys([*SPOILED, *VOTES]))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
 
 def main() -> None:
     """Run `holdfast`; whatever goes wrong is one line on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal that knows ASCII alone is shown escapes for the other letters
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="backslashreplace")
     try:
         import click
 
@@ -43,4 +47,6 @@ def _give_up(text: str) -> None:
 
 
 def _refusal(text: str) -> str:
-    return f"holdfast: {' '.join(text.split())}"
+    from holdfast.errors import printable
+
+    return f"holdfast: {printable(' '.join(text.split()))}"

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.example import example
 from holdfast.cli.excess import OnExcess, OnExcessOption
 from holdfast.cli.files import check_target, load, load_all, load_each, names_of, save
+from holdfast.cli.sizes import allowed_bytes
+from holdfast.cli.wide import Screen, say
 from holdfast.decision import Decision
 from holdfast.errors import BadInput
 from holdfast.places import fetch
@@ -35,25 +36,33 @@ def aggregate(
     like: Annotated[Path | None, typer.Option(help="An update of the right structure; else the majority's.")] = None,
     on_excess: OnExcessOption = OnExcess.refuse,
     reference: Annotated[Path | None, typer.Option(help="Print the distance of the aggregate to this one.")] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option(min=1, help="The most that a file may unpack to; else by --like or the other files.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The decision as one line of JSON.")] = False,
 ) -> None:
     """Aggregate updates from npy, npz, safetensors or pt files, and show who was kept, left out or dropped.
 
     RULE is written as `holdfast rules` lists them, FILES is one file per worker, or one file with a row per worker. A
-    file that cannot be read, or that differs from the structure of the majority, is dropped by name. If more are
-    dropped than the rule tolerates, nothing is aggregated unless --on-excess lower is given.
+    file that cannot be read, that differs from the structure of the majority, or that unpacks to much more than the
+    others is dropped by name. If more are dropped than the rule tolerates, nothing is aggregated unless --on-excess
+    lower is given.
     """
     chosen = parse(rule)
     if chosen.random and seed is None:
         raise BadInput(f"{chosen!r} draws at random; add --seed 1.")
     if out:
         check_target(out)
+    model = load(like) if like else None
     if isinstance(chosen, StreamCenterwO) and len(files) > 1:  # one file at a time
-        updates, names = load_each(files), names_of(files)
-        model = load(like) if like else majority(list(load_each(files[: max(3, 2 * chosen.f + 1)])))
+        limit = allowed_bytes(files, like=model, max_bytes=max_bytes)
+        updates, names = load_each(files, limit), names_of(files)
+        if model is None:
+            model = majority(list(load_each(files[: max(3, 2 * chosen.f + 1)], limit)))
     else:
-        updates, names = load_all(files)
-        model = load(like) if like else majority(updates) if isinstance(updates, list) else None
+        updates, names = load_all(files, like=model if len(files) > 1 else None, max_bytes=max_bytes)
+        if model is None and isinstance(updates, list):
+            model = majority(updates)
     decision = chosen.decide(
         updates,
         rng=None if seed is None else np.random.default_rng(seed),
@@ -65,7 +74,7 @@ def aggregate(
         save(out, decision.value)
     apart = distance(decision.value, load(reference)) if reference else None
     if as_json:
-        typer.echo(json.dumps(record(decision, names, apart), allow_nan=False))
+        say(json.dumps(record(decision, names, apart), allow_nan=False))
     else:
         show(decision, names, out, apart)
 
@@ -107,7 +116,7 @@ def _finite(number: float | None) -> float | None:
 
 def show(decision: Decision, names: list[str], out: Path | None, apart: float | None) -> None:
     """The same for people."""
-    console = Console()
+    console = Screen()
     table = Table(
         "worker", "status", decision.measure, "distance", "why", box=None, pad_edge=False, header_style="bold"
     )

@@ -29,6 +29,7 @@ from holdfast.cli.sample import sample
 from holdfast.cli.sweep import sweep
 from holdfast.cli.train import train
 from holdfast.cli.vote import vote
+from holdfast.cli.wide import say
 
 app = typer.Typer(
     help="Byzantine-resilient aggregation: a vector close to the honest mean, while up to f workers lie.",
@@ -41,7 +42,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"holdfast {holdfast.__version__}")
+        say(f"holdfast {holdfast.__version__}")
         raise typer.Exit
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 
 from holdfast.attacks import ATTACKS, VOTERS, seven
 from holdfast.cli.example import example
 from holdfast.cli.rules import plain, signature
+from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput
 from holdfast.spec import unknown
 
@@ -28,7 +28,7 @@ def attacks(name: Annotated[str, typer.Argument(help="One attack, with its whole
     if name and name not in known:
         raise BadInput(unknown(name, known, "attack"))
     if name:
-        typer.echo(f"{signature(known[name])}\n\n{plain(known[name])}")
+        say(f"{signature(known[name])}\n\n{plain(known[name])}")
         return
     heads = ("attack", "what the liars send", "kind", "source")
     table = Table(
@@ -43,4 +43,4 @@ def attacks(name: Annotated[str, typer.Argument(help="One attack, with its whole
     votes = Table(Column("in votes"), Column("what they report"), box=None, pad_edge=False, header_style="bold")
     for voter in VOTERS.values():
         votes.add_row(signature(voter), voter.formula)
-    Console().print(table, "", votes, sep="\n")
+    Screen().print(table, "", votes, sep="\n")

@@ -7,11 +7,11 @@ from math import inf
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
 from holdfast.cli.example import example
+from holdfast.cli.wide import Screen, say
 from holdfast.guarantees.bounds import Promise, everyone, least, number, tolerance
 from holdfast.guarantees.bounds import bounds as promised
 from holdfast.guarantees.choose import choose as ranked
@@ -45,11 +45,11 @@ def bounds(
     found = {repr(one): promised(one, n, lie, d) for one in rules}
     if as_json:
         about = {"n": n, "f": lie}
-        typer.echo(json.dumps({name: about | {c: record(p) for c, p in ps.items()} for name, ps in found.items()}))
+        say(json.dumps({name: about | {c: record(p) for c, p in ps.items()} for name, ps in found.items()}))
     elif rule:
-        Console().print(Text(f"{rules[0]!r}, n = {n}, f = {lie}"), _one(found[repr(rules[0])]), sep="\n")
+        Screen().print(Text(f"{rules[0]!r}, n = {n}, f = {lie}"), _one(found[repr(rules[0])]), sep="\n")
     else:
-        Console().print(_all(found, n, lie))
+        Screen().print(_all(found, n, lie))
 
 
 def _one(promises: dict[str, Promise]) -> Table:
@@ -113,9 +113,9 @@ def choose(
     if as_json:
         rows = [(one, {name: record(promise) for name, promise in one.promises.items()}) for one in advice]
         told = [{"rule": repr(one.rule), "why": one.why, "cost": one.cost, "promises": said} for one, said in rows]
-        typer.echo(json.dumps(told))
+        say(json.dumps(told))
         return
-    console = Console()
+    console = Screen()
     table = Table("", *CRITERIA.values(), "cost", box=None, pad_edge=False, header_style="bold")
     for at, one in enumerate(advice, 1):
         console.print(Text(f"{at}. {one.rule!r}", style="bold"), Text(f"   {one.why}"), sep="\n", soft_wrap=True)

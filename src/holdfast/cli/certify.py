@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from holdfast.cli.example import example
 from holdfast.cli.files import load_all
+from holdfast.cli.wide import Screen, say
 from holdfast.decision import Decision
 from holdfast.errors import BadInput, listing
 from holdfast.guarantees import certify as searching
@@ -48,7 +48,7 @@ def certify(
     asked = [searching.Search(rule, n, lie, d, one, budget, seed) for one in ([criterion] if criterion else SPREADS)]
     proved = bounds(parse(rule), n, f, d)
     table = Table("criterion", "worst found", "proved", "no rule below", "rounds tried", box=None, header_style="bold")
-    with Progress(transient=True, console=Console(stderr=True)) as bar:
+    with Progress(transient=True, console=Screen(stderr=True)) as bar:
         for one in asked:
             found = _carried_out(one, _place(out, one, len(asked)), bar)
             promise = proved[one.criterion]
@@ -57,7 +57,7 @@ def certify(
             if promise.ours and found.value > promise.ours.value * (1 + 1e-6):
                 beyond = f"{found.value:.6g}, beyond the proved {promise.ours.value:.6g}"
                 raise BadInput(f"{rule} has a round of {beyond}: the proof or the rule is wrong, please report it.")
-    Console().print(table)
+    Screen().print(table)
 
 
 def _place(out: Path | None, asked: searching.Search, many: int) -> Path | None:
@@ -85,7 +85,7 @@ def replay(file: Annotated[Path, typer.Argument(help="What `holdfast certify --o
     for i, x in enumerate(found.X):
         table.add_row(str(i), "yes" if i in worst.honest else "no", _vector(x))
     mean = found.X[list(worst.honest)].mean(axis=0)
-    console = Console()
+    console = Screen()
     console.print(table)
     console.print(f"honest mean  {_vector(mean)}\nanswer       {_vector(answer)}", highlight=False)
     ratio = f"{CRITERIA[asked.criterion]} = {number(worst.value)} for {asked.rule}, saved as {number(found.value)}"
@@ -102,6 +102,9 @@ def certificate(
     files: Annotated[list[Path], typer.Argument(help="A file a worker, or one file with a row a worker.")],
     f: Annotated[int | None, typer.Option("--f", help="Liars, for a rule without an f.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="For rules that draw at random.")] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option(min=1, help="The most that a file may unpack to; else by the other files.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As one line of JSON.")] = False,
 ) -> None:
     """Aggregate one round and say what is certain about the answer, whoever lied in it.
@@ -112,7 +115,7 @@ def certificate(
     chosen = parse(rule)
     if chosen.random and seed is None:
         raise BadInput(f"{chosen!r} draws at random; add --seed 1.")
-    updates, names = load_all(files)
+    updates, names = load_all(files, max_bytes=max_bytes)
     rng = None if seed is None else np.random.default_rng(seed)
     like = majority(updates) if isinstance(updates, list) else None
     decision = chosen.decide(updates, rng=rng, like=like)
@@ -120,9 +123,9 @@ def certificate(
     dropped = {names[i]: why for i, why in decision.dropped.items()}
     if as_json:
         told: dict[str, Any] = asdict(found) | {"within": found.within(), "dropped": dropped, "note": decision.note}
-        typer.echo(json.dumps({name: None if value == inf else value for name, value in told.items()}))
+        say(json.dumps({name: None if value == inf else value for name, value in told.items()}))
     else:
-        typer.echo("\n".join([str(found), *_missing(dropped, decision)]))
+        say("\n".join([str(found), *_missing(dropped, decision)]))
 
 
 def _missing(dropped: dict[str, str], decision: Decision) -> list[str]:

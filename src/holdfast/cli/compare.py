@@ -7,12 +7,12 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from holdfast.cli.example import example
 from holdfast.cli.excess import OnExcess, OnExcessOption
 from holdfast.cli.files import load, load_all
+from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput
 from holdfast.report.compare import Comparison, draw
 from holdfast.report.compare import compare as compared
@@ -31,6 +31,9 @@ def compare(
     like: Annotated[Path | None, typer.Option(help="An update of the right structure; else the majority's.")] = None,
     on_excess: OnExcessOption = OnExcess.refuse,
     seed: Annotated[int, typer.Option(min=0, help="For rules that draw at random.")] = 0,
+    max_bytes: Annotated[
+        int | None, typer.Option(min=1, help="The most that a file may unpack to; else by the other files.")
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the answers and how they move with f: svg, png or pdf.")
     ] = None,
@@ -43,7 +46,7 @@ def compare(
     if plot and plot.suffix not in (".svg", ".png", ".pdf"):
         raise BadInput(f"--plot {plot} was given; the formats are .svg, .png, .pdf.")
     chosen = [parse(text) for text in (rules or RULES.format(f=f)).split(";") if text.strip()]
-    updates, names = load_all(files)
+    updates, names = load_all(files, max_bytes=max_bytes)
     model = load(like) if like else majority(updates) if isinstance(updates, list) else None
     found = compared(
         read(updates, "compare", like=model, on_excess=on_excess.value), chosen, f, rng=np.random.default_rng(seed)
@@ -51,12 +54,12 @@ def compare(
     show(found, names)
     if plot:
         draw(found, plot)
-        typer.echo(f"the plot is in {plot}")
+        say(f"the plot is in {plot}")
 
 
 def show(found: Comparison, names: list[str]) -> None:
     """Tables for people."""
-    console = Console()
+    console = Screen()
     table = Table("rule", "cost / optimum", "not kept", box=None, pad_edge=False, header_style="bold")
     for rule, decision, cost in zip(found.rules, found.decisions, found.costs, strict=True):
         out = [names[i] for i in range(decision.n) if i not in decision.kept]

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
 from holdfast.cli.example import example
+from holdfast.cli.wide import Screen, say
 from holdfast.data import SPLITS, Dataset, Share, counts, deal, load
 from holdfast.data.download import download
 from holdfast.data.picture import draw
@@ -32,19 +32,19 @@ def data(
 ) -> None:
     """List the data sets; or tell the size of one and how a split shares it among workers."""
     if not name:
-        Console().print(listed(folder))
+        Screen().print(listed(folder))
         return
     known(name)
     if get:
-        typer.echo(f"{name} is in {fetched(name, folder)}")
+        say(f"{name} is in {fetched(name, folder)}")
     dataset = load(name, folder)
     how = parse(split, SPLITS, "split")
     shares = deal(dataset, how, workers, train, test, seed)
-    typer.echo(told(dataset))
-    typer.echo(f"\n{how.written()} among {workers} workers, each with\n{summary(dataset, shares)}")
+    say(told(dataset))
+    say(f"\n{how.written()} among {workers} workers, each with\n{summary(dataset, shares)}")
     if plot is not None:
         draw(dataset, shares, plot, f"{name}, {how.written()}")
-        typer.echo(f"the picture is in {plot}")
+        say(f"the picture is in {plot}")
 
 
 def listed(folder: Path | None) -> Table:
@@ -89,6 +89,6 @@ def fetched(name: str, folder: Path | None) -> Path:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=Screen(stderr=True)) as bar:
         task = bar.add_task(name, visible=False)
         return download(name, folder, lambda done, total: bar.update(task, completed=done, total=total, visible=True))

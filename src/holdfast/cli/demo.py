@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.example import example
+from holdfast.cli.wide import Screen
 from holdfast.errors import BadInput
 from holdfast.experiments.demo import BASE, LIARS, RULES, SETS, WORKERS, accuracies, cells, page
 from holdfast.experiments.pool import trained
@@ -43,7 +44,7 @@ def demo(
     results: Results = {}
     bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     task = bar.add_task("trainings", total=len(runs))
-    console = Console()
+    console = Screen()
     console.print(
         f"{WORKERS} workers, {LIARS} of them liars; accuracy after {rounds} rounds; Worst is over the attacks."
     )

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from holdfast.arrays import viewed
 from holdfast.cli.example import example
 from holdfast.cli.files import check_room, load, names_of, save
+from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput
 from holdfast.guarantees.estimate import Estimate
 from holdfast.guarantees.estimate import estimate as measured
@@ -41,7 +41,7 @@ def estimate(
     names = names_of(files)
     told = measured([rows(load(path), name) for path, name in zip(files, names, strict=True)], names)
     if as_json:
-        typer.echo(json.dumps(record(told, names), allow_nan=False))
+        say(json.dumps(record(told, names), allow_nan=False))
     else:
         show(told, names)
 
@@ -52,7 +52,7 @@ def write(paths: list[Path]) -> None:
         if not path.exists():
             rng = np.random.default_rng(i)
             save(path, 0.1 * rng.standard_normal(100) + 0.4 * rng.standard_normal((16, 100)))
-            typer.echo(f"wrote {path}", err=True)
+            say(f"wrote {path}", err=True)
 
 
 def rows(held: Any, name: str) -> Any:
@@ -77,7 +77,7 @@ def record(told: Estimate, names: list[str]) -> dict[str, Any]:
 
 def show(told: Estimate, names: list[str]) -> None:
     """The same for people."""
-    console = Console()
+    console = Screen()
     table = Table("worker", "gradients", "σ", box=None, pad_edge=False, header_style="bold")
     for name, k, square in zip(names, told.gradients, told.each2, strict=True):
         table.add_row(Text(name), str(k), f"{math.sqrt(square):.4g}")

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
+from holdfast.cli.sizes import PACKED, allowed_bytes, check_bytes, declared_bytes, held_bytes
+from holdfast.disk import write_whole
 from holdfast.errors import BadInput
 from holdfast.structure import Malformed
 
 
-def load(path: Path) -> Any:
-    """One update; BadInput says why a file holds none."""
+def load(path: Path, limit: int | None = None) -> Any:
+    """One update of at most `limit` bytes; BadInput says why a file holds none."""
     if path.suffix not in READERS:
         raise BadInput(f"{path} was given; the formats are {', '.join(READERS)}.")
     if not path.is_file():
         raise BadInput(f"{path} is no file; name files that exist.")
+    check_bytes(path, declared_bytes(path), limit)
     try:
-        return READERS[path.suffix](path)
+        update = READERS[path.suffix](path)
+        if limit is not None and path.suffix in PACKED:
+            check_bytes(path, held_bytes(update), limit)  # a tensor may repeat one number
+        return update
     except BadInput:
         raise
     except Exception as error:  # whatever a hostile file makes a reader say
@@ -32,9 +40,9 @@ def load(path: Path) -> Any:
 MEMORY = Path("/proc/meminfo")
 
 
-def check_room(paths: list[Path]) -> None:
+def check_room(paths: list[Path], limit: int = sys.maxsize) -> None:
     """Refuse files that do not fit into memory together, and name the rule that does not need that."""
-    heavy = sum(path.stat().st_size for path in paths if path.is_file() and path.suffix != ".npy")  # npy is mapped
+    heavy = sum(min(declared_bytes(path), limit) for path in paths if path.suffix != ".npy")  # npy is mapped
     if MEMORY.is_file() and heavy > 1024 * int(MEMORY.read_text().partition("MemAvailable:")[2].split()[0]):
         raise BadInput(
             f"{len(paths)} files of {heavy / 1e9:.1f} GB were given, more than fits into memory; "
@@ -48,26 +56,28 @@ def names_of(paths: list[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(path) for path in paths]
 
 
-def load_each(paths: list[Path]) -> Iterator[Any]:
+def load_each(paths: list[Path], limit: int | None = None) -> Iterator[Any]:
     """One update after the other, for rules that hold few; a file that cannot be read is malformed, with its reason."""
     for path in paths:
         try:
-            yield load(path)
+            yield load(path, limit)
         except BadInput as error:
             if not path.is_file() or path.suffix not in READERS:
                 raise
             yield Malformed(f"a file that {str(error).removeprefix(f'{path} ').rstrip('.')}")
 
 
-def load_all(paths: list[Path]) -> tuple[Any, list[str]]:
+def load_all(paths: list[Path], *, like: Any = None, max_bytes: int | None = None) -> tuple[Any, list[str]]:
     """All updates and their names: one file per worker, or one that holds them all.
 
-    A file that cannot be read is the malformed update of a worker: it is dropped by name, and counts as dropped.
+    A file that cannot be read, or that unpacks to more than `allowed_bytes`, is the malformed update of a worker: it is
+    dropped by name, and counts as dropped.
     """
+    limit = allowed_bytes(paths, like=like, max_bytes=max_bytes)
     if len(paths) > 1:
-        check_room(paths)
-        return list(load_each(paths)), names_of(paths)
-    held = load(paths[0])
+        check_room(paths, limit)
+        return list(load_each(paths, limit)), names_of(paths)
+    held = load(paths[0], limit)
     if isinstance(held, dict) and len(held) == 1:
         (held,) = held.values()
     if isinstance(held, dict) and len({tuple(np.shape(entry)) for entry in held.values()}) > 1:
@@ -100,14 +110,10 @@ def save(path: Path, update: Any) -> None:
     check_target(path)
     if path.suffix == ".npy" and isinstance(update, (dict, list, tuple)):
         raise BadInput(f"--out {path} holds one array, but the updates have entries; use .npz, .safetensors or .pt.")
-    part = path.with_name(f".{path.name}.part{path.suffix}")
     try:
-        WRITERS[path.suffix](part, update)
-        part.replace(path)
+        write_whole(path, lambda file: WRITERS[path.suffix](file, update))
     except TypeError:
         raise BadInput(f"--out {path} has no room for these types (bfloat16, say); use .safetensors or .pt.") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _read_npy(path: Path) -> Any:
@@ -137,7 +143,10 @@ def _read_safetensors(path: Path) -> Any:
 
 
 def _read_pt(path: Path) -> Any:
-    return _torch().load(path, map_location="cpu", weights_only=True)
+    if zipfile.is_zipfile(path):
+        return _torch().load(path, map_location="cpu", weights_only=True)
+    content = io.BytesIO(path.read_bytes())  # a read of what is not there takes memory from a file, none from these
+    return _torch().load(content, map_location="cpu", weights_only=True)
 
 
 def _torch() -> Any:
@@ -156,29 +165,29 @@ def _named(update: Any) -> dict[str, Any]:
     )
 
 
-def _write_npz(path: Path, update: Any) -> None:
-    with zipfile.ZipFile(path, "w") as held:  # np.savez has no room for an entry named "file"
+def _write_npz(file: IO[bytes], update: Any) -> None:
+    with zipfile.ZipFile(file, "w") as held:  # np.savez has no room for an entry named "file"
         for name, value in _named(update).items():
             with held.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, np.asanyarray(value), allow_pickle=False)
 
 
-def _write_safetensors(path: Path, update: Any) -> None:
+def _write_safetensors(file: IO[bytes], update: Any) -> None:
     named = _named(update)
     if all(isinstance(value, np.ndarray) for value in named.values()):
         from safetensors import numpy as plain
 
-        plain.save_file({k: np.ascontiguousarray(v) for k, v in named.items()}, path)
+        file.write(plain.save({k: np.ascontiguousarray(v) for k, v in named.items()}))
         return
     from safetensors import torch as tensors
 
-    tensors.save_file({k: v.contiguous() for k, v in named.items()}, path)
+    file.write(tensors.save({k: v.contiguous() for k, v in named.items()}))
 
 
-def _write_pt(path: Path, update: Any) -> None:
+def _write_pt(file: IO[bytes], update: Any) -> None:
     torch = _torch()
     entries = {name: torch.as_tensor(value) for name, value in _named(update).items()}
-    torch.save(entries if isinstance(update, (dict, list, tuple)) else entries["update"], path)
+    torch.save(entries if isinstance(update, (dict, list, tuple)) else entries["update"], file)
 
 
 READERS: dict[str, Callable[[Path], Any]] = {
@@ -188,8 +197,8 @@ READERS: dict[str, Callable[[Path], Any]] = {
     ".pt": _read_pt,
     ".pth": _read_pt,
 }
-WRITERS: dict[str, Callable[[Path, Any], None]] = {
-    ".npy": lambda path, update: np.save(path, np.asarray(update), allow_pickle=False),
+WRITERS: dict[str, Callable[[IO[bytes], Any], None]] = {
+    ".npy": lambda file, update: np.save(file, np.asarray(update), allow_pickle=False),
     ".npz": _write_npz,
     ".safetensors": _write_safetensors,
     ".pt": _write_pt,

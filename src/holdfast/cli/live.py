@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.cli.wide import Screen
 from holdfast.experiments.board import Board, spoken
 from holdfast.experiments.pool import News, carried_out
 from holdfast.experiments.sweep import Runs
@@ -23,7 +24,7 @@ ALWAYS = ("workers", "byzantine", "data", "split", "vote_batch")  # of a run's n
 
 def watch(news: Generator[News], runs: Runs, console: Console | None = None) -> Board:
     """Show the news until there are no more; what has been done stays when somebody interrupts."""
-    console = console or Console(stderr=True)
+    console = console or Screen(stderr=True)
     board, more = Board(runs), varied(runs)
     with closing(news):
         if not console.is_terminal:

@@ -13,6 +13,7 @@ from rich.text import Text
 from holdfast.cli.example import example
 from holdfast.cli.files import check_target
 from holdfast.cli.live import carrier, counted, failures, varied, watch
+from holdfast.cli.wide import Screen, say
 from holdfast.cli.wide import console as printer
 from holdfast.errors import BadInput
 from holdfast.experiments.board import estimate, spoken
@@ -21,9 +22,10 @@ from holdfast.experiments.pool import cores
 from holdfast.experiments.store import Entry, Store, key
 from holdfast.experiments.sweep import Runs, sweep
 from holdfast.report.page import put
-from holdfast.report.paper import ASIDES, aside, compared, group
+from holdfast.report.paper import ASIDES, aside, compared, fuller, group
 from holdfast.report.tables import html, latex, markdown, terminal
 from holdfast.spec import unknown
+from holdfast.training import Run
 
 WHATS = ("table", "figure", "ablation", "cifar", "beyond", "votes", "draws", "readings", "toy", "all")
 RATES = {"homogeneous": 0.4, "heterogeneous": 0.2, "beyond": 0.4}
@@ -71,7 +73,7 @@ def paper(
         raise BadInput(f"--rule {rule[0]} was given for {what}, which has no rows to choose from; leave it out.")
     if out is not None:
         check_target(out, ENDINGS.get(what, WRITTEN))
-    console = Console(stderr=True)
+    console = Screen(stderr=True)
     if what == "toy":
         _toy(out)
         return
@@ -80,6 +82,9 @@ def paper(
     sets = _sets(data, data_set, known if dry_run else [])
     setting = Setting(preset, rounds, seeds, vote_batch, sets=sets)
     names = _names(what, name, rate)
+    if dry_run and data_set is None:  # show the data set of which more was measured
+        setting = fuller(lambda one: _cells(names, one), setting, known)
+        sets = dict(setting.sets)
     rows = _rows(rule, names)
     cells = [cell for one in names for cell in TABLES[one].runs(setting).items()]
     runs: Runs = {key(run): run for (row, *_), run in cells if row in rows}
@@ -111,6 +116,12 @@ def paper(
     if failed:
         console.print(Text(f"the first that failed: {failed[0]}"), soft_wrap=True)
         raise typer.Exit(1)
+
+
+def _cells(names: list[str], setting: Setting) -> dict[tuple[str, ...], Run]:
+    """The runs of some tables."""
+    tables = ((name, TABLES[name].runs(setting)) for name in names)
+    return {(name, *map(str, cell)): run for name, runs in tables for cell, run in runs.items()}
 
 
 def _rows(asked: list[str] | None, names: list[str]) -> list[str]:
@@ -168,7 +179,7 @@ def _figure(found: object, out: Path) -> None:
     except ImportError:
         raise BadInput("figures need matplotlib; pip install 'holdfast[plot]'.") from None
     curves(found, out)  # type: ignore[arg-type]
-    typer.echo(f"the figure is in {out}")
+    say(f"the figure is in {out}")
 
 
 def _toy(out: Path | None) -> None:
@@ -177,7 +188,7 @@ def _toy(out: Path | None) -> None:
         from holdfast.report.dilemma import draw, numbers
     except ImportError:
         raise BadInput("pictures need matplotlib; pip install 'holdfast[plot]'.") from None
-    typer.echo(numbers())
+    say(numbers())
     if out is not None:
         draw(out)
-        typer.echo(f"the picture is in {out}")
+        say(f"the picture is in {out}")

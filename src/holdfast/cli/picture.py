@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.example import example
+from holdfast.cli.wide import say
 from holdfast.errors import BadInput
 
 
@@ -23,4 +24,4 @@ def picture(
     except ImportError:
         raise BadInput("pictures need matplotlib; pip install 'holdfast[plot]'.") from None
     draw(out)
-    typer.echo(f"the picture is in {out}")
+    say(f"the picture is in {out}")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.example import example
+from holdfast.cli.wide import say
 from holdfast.errors import BadInput
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port on loopback; 0: any that is free.")]
@@ -36,7 +37,7 @@ def watch(
     ends with Ctrl-C.
     """
     if not folder.exists():
-        typer.echo(f"{folder} is not there yet; its runs will appear once it is.", err=True)
+        say(f"{folder} is not there yet; its runs will appear once it is.", err=True)
     _serve("/runs", port, folder, browser)
 
 
@@ -45,4 +46,4 @@ def _serve(page: str, port: int, store: Path | None, browser: bool) -> None:
         from holdfast.web.serve import serve
     except ImportError as error:
         raise BadInput(f"pages need {error.name}; pip install 'holdfast[web]'.") from None
-    serve(page, port, store, browser, lambda address: typer.echo(f"{address}  (Ctrl-C ends it)"))
+    serve(page, port, store, browser, lambda address: say(f"{address}  (Ctrl-C ends it)"))

@@ -11,20 +11,20 @@ from rich.text import Text
 
 from holdfast.cli.example import example
 from holdfast.cli.wide import console
-from holdfast.report.nodes import HEADS, nodes, read, summary, write
+from holdfast.report.nodes import HEADS, History, nodes, scan, summary, write
 
 
 def tell(log: Path, out: Path | None, who: str) -> None:
     """Print who misbehaved, worst first, and write the page if a file is named."""
-    lines = read(log)
+    history = History.of(scan(log))
     if out is not None:
-        write(lines, out, who)
+        write(history, out, who)
     table = Table(who, *HEADS, box=None, pad_edge=False, header_style="bold")
-    for node in nodes(lines):
+    for node in nodes(history):
         table.add_row(*(Text(cell) for cell in node.row()))
     screen = console()
     screen.print(table)
-    screen.print(Text(summary(lines)), soft_wrap=True)
+    screen.print(Text(summary(history)), soft_wrap=True)
 
 
 @example("holdfast ranks ranks.jsonl --out ranks.html")

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.example import example
+from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import bounds
 from holdfast.guarantees.rates import FORMULAS, Rate, Setting
@@ -45,7 +45,7 @@ def rates(
     told = all_rates(setting, proved | (constants(constant) if constant else {}) or constants([]))
     if as_json:
         plain = {"setting": asdict(setting), "rates": [{**asdict(one), "order": one.order} for one in told]}
-        typer.echo(json.dumps({**plain, "note": HIDDEN}, allow_nan=False))
+        say(json.dumps({**plain, "note": HIDDEN}, allow_nan=False))
     else:
         show(told)
 
@@ -86,6 +86,6 @@ def show(told: tuple[Rate, ...]) -> None:
     for one in told:
         numbers = ("", "", "") if one.why else (f"{x:.3g}" for x in (one.stays, one.vanishes, one.order))
         table.add_row(one.part, f"{one.criterion} {one.constant:.4g}", one.formula, *numbers, one.why)
-    console = Console()
+    console = Screen()
     console.print(table)
     console.print(Text(HIDDEN), soft_wrap=True)

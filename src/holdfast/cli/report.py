@@ -9,8 +9,8 @@ import typer
 
 from holdfast.cli.example import example
 from holdfast.cli.files import check_target
-from holdfast.cli.wide import console
-from holdfast.errors import BadInput, plural
+from holdfast.cli.wide import console, say
+from holdfast.errors import BadInput, plural, printable
 from holdfast.experiments.store import Entry, Store
 from holdfast.experiments.where import condition
 from holdfast.report.grid import grids
@@ -49,16 +49,16 @@ def report(
     if kind == "html":
         page = out or Path("report.html")
         write(entries, complaints, page, f"Runs of {store}")
-        typer.echo(f"the report is in {page}")
+        say(f"the report is in {page}")
         return
     text = rendered(entries, kind, out is not None)
     if out:
         put(text, out)
-        typer.echo(f"the report is in {out}")
+        say(f"the report is in {out}")
     else:
         typer.echo(text, nl=False)
     for complaint in complaints:
-        typer.echo(complaint, err=True)
+        say(complaint, err=True)
 
 
 def some(store: Path, where: list[str]) -> tuple[list[Entry], list[str]]:
@@ -77,7 +77,7 @@ def some(store: Path, where: list[str]) -> tuple[list[Entry], list[str]]:
 def rendered(entries: list[Entry], kind: str, file: bool) -> str:
     """The tables as text; those for a terminal are printed at once unless they go to a file."""
     if kind != "terminal":
-        return "\n".join((markdown if kind == "markdown" else latex)(grid) for grid in grids(entries))
+        return printable("\n".join((markdown if kind == "markdown" else latex)(grid) for grid in grids(entries)))
     shown = console(file)
     with shown.capture() as captured:
         for grid in grids(entries):

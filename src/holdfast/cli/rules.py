@@ -8,10 +8,10 @@ from inspect import cleandoc
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 
 from holdfast.cli.example import example
+from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput
 from holdfast.rules import CATALOGUE
 from holdfast.spec import unknown
@@ -47,7 +47,7 @@ def rules(name: Annotated[str, typer.Argument(help="One rule, with its whole tex
     if name and name not in AGGREGATORS:
         raise BadInput(unknown(name, AGGREGATORS))
     if name:
-        typer.echo(f"{signature(AGGREGATORS[name])}\n\n{plain(AGGREGATORS[name])}")
+        say(f"{signature(AGGREGATORS[name])}\n\n{plain(AGGREGATORS[name])}")
         return
     columns = (Column(head, overflow="fold") for head in ("rule", "what it returns", "promise", "time"))
     table = Table(*columns, box=None, pad_edge=False, header_style="bold")
@@ -57,7 +57,7 @@ def rules(name: Annotated[str, typer.Argument(help="One rule, with its whole tex
     for name, rule in AGGREGATORS.items():
         if name not in CATALOGUE:
             phases.add_row(signature(rule), cleandoc(rule.__doc__ or "").splitlines()[0])
-    Console().print(table, "", phases, sep="\n")
+    Screen().print(table, "", phases, sep="\n")
 
 
 def plain(thing: Any) -> str:

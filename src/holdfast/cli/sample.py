@@ -10,6 +10,7 @@ import typer
 
 from holdfast.cli.example import example
 from holdfast.cli.files import save
+from holdfast.cli.wide import say
 
 HONEST, LIARS = 11, 4
 
@@ -36,4 +37,4 @@ def sample(
         save(folder / f"worker-{at:02}.npz", update)
     save(folder / "honest-mean.npz", mean)
     liars = ", ".join(f"worker-{at:02}" for at in sorted(order[HONEST:]))
-    typer.echo(f"{folder}: 15 updates, the mean of the 11 honest ones in honest-mean.npz; the liars are {liars}")
+    say(f"{folder}: 15 updates, the mean of the 11 honest ones in honest-mean.npz; the liars are {liars}")

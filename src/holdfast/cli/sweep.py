@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -9,12 +10,14 @@ import typer
 
 from holdfast.cli.example import example
 from holdfast.cli.live import carrier, counted, failures, named, varied, watch
+from holdfast.cli.wide import say
 from holdfast.errors import BadInput
 from holdfast.experiments.pool import cores
 from holdfast.experiments.store import Store
 from holdfast.experiments.sweep import only as those
 from holdfast.experiments.sweep import read
 from holdfast.experiments.sweep import sweep as carry_out
+from holdfast.training.folder import NO_LOCK
 
 SAMPLE = """\
 # What is a list is varied, every combination a run; a single value holds for all. Any field of Run may stand here.
@@ -41,6 +44,9 @@ def sweep(
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try again what failed.")] = False,
     data: Annotated[Path | None, typer.Option(help="Where data sets lie.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Address of a Ray cluster, such as 10.0.0.1:6379.")] = None,
+    no_lock: Annotated[
+        bool, typer.Option("--no-lock", help="Take no locks; only if no other process works there.")
+    ] = False,
     sample: Annotated[
         bool, typer.Option("--sample", help="First write an example to FILE, if it is not there.")
     ] = False,
@@ -49,24 +55,26 @@ def sweep(
 
     Interrupted or killed, the same command goes on where it was. One run that fails is told and loses nothing else.
     """
+    if no_lock:
+        os.environ[NO_LOCK] = "1"
     if sample and not file.exists():
         file.write_text(SAMPLE)
-        typer.echo(f"wrote {file}", err=True)
+        say(f"wrote {file}", err=True)
     runs = those(read(file), only or [])
     if not runs:
         raise BadInput(f"{file} has no run that meets {', '.join(only or [])}; try --dry-run without --only.")
     kept, more = Store(store), varied(runs)
     if dry_run:
         for run in runs.values():
-            typer.echo(f"{kept.state(run) or 'to do':8} {named(run, more)}")
+            say(f"{kept.state(run) or 'to do':8} {named(run, more)}")
         return
     carry = carrier(cluster)
     try:
         board = watch(carry_out(runs, kept, jobs or (None if cluster else cores()), data, retry_failed, carry), runs)
     except KeyboardInterrupt:
-        typer.echo("stopped; the same command goes on from there", err=True)
+        say("stopped; the same command goes on from there", err=True)
         raise typer.Abort from None
-    typer.echo(f"{counted(board)}: {store}")
+    say(f"{counted(board)}: {store}")
     if board.failed:
-        typer.echo(f"the first that failed: {failures(board, more)[0]}", err=True)
+        say(f"the first that failed: {failures(board, more)[0]}", err=True)
         raise typer.Exit(1)

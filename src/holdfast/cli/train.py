@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from holdfast.cli.example import example
+from holdfast.cli.wide import Screen, say
 from holdfast.errors import listing
 from holdfast.guarantees.bounds import own
 from holdfast.training import Result, Run
 from holdfast.training import train as run_training
+from holdfast.training.folder import NO_LOCK
 
 
 @example("holdfast train --rule 'Mean2P(f=8)' --attack 'SignFlip()' --n 20 --liars 8 --rounds 50 --out run")
@@ -44,12 +46,17 @@ def train(
     every: Annotated[int, typer.Option(help="Rounds between evaluations.", min=1)] = 10,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
     certify: Annotated[bool, typer.Option("--certify", help="Certify every round; κ goes to the metrics.")] = False,
+    no_lock: Annotated[
+        bool, typer.Option("--no-lock", help="Take no locks; only if no other process works there.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="The run's folder; the same command again resumes.")] = Path("run"),
 ) -> None:
     """Train under attack, with live progress; the record, a line a round and the model go to a folder.
 
     Interrupted or killed, the same command goes on where it was, to the same bits.
     """
+    if no_lock:
+        os.environ[NO_LOCK] = "1"
     run = Run(
         rule=rule, attack=attack, voter=voter, workers=n, byzantine=0, data=data, split=split, rounds=rounds,
         batch=batch, lr=lr, momentum=momentum, schedule=schedule, steps=steps, vote_batch=vote_batch or None,
@@ -58,9 +65,9 @@ def train(
     )  # fmt: skip
     run = run.changed(byzantine=run.f if liars is None else liars)
     if 0 < run.f < run.byzantine:
-        typer.echo(f"{run.byzantine} workers lie, and {run.rule!r} tolerates {run.f}", err=True)
+        say(f"{run.byzantine} workers lie, and {run.rule!r} tolerates {run.f}", err=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=Screen(stderr=True)) as bar:
         task = bar.add_task("training", total=rounds, visible=False)
 
         def told(line: dict[str, Any]) -> None:
@@ -78,8 +85,8 @@ def train(
             bar.console.print(f"stopped after round {done}; the same command goes on from there")
             raise typer.Abort from None
     for line in summary(result):
-        typer.echo(line)
-    typer.echo(f"record, metrics and model: {out}")
+        say(line)
+    say(f"record, metrics and model: {out}")
 
 
 def summary(result: Result) -> list[str]:

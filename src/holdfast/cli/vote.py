@@ -6,11 +6,11 @@ import json
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.example import example
+from holdfast.cli.wide import Screen, say
 from holdfast.guarantees.vote import DRAWS, LARGEST, METHODS, Sample, Voters, batch_for, enough, fails, largest_error
 from holdfast.twophase import Ballot, Numeric
 
@@ -42,7 +42,7 @@ def vote(
     sample = Sample(gap, batch, 1.0 if deviation is None and range_ is None else deviation, range_)
     told = record(voters, sample, Numeric(margin=margin), target, seed)
     if as_json:
-        typer.echo(json.dumps(told, allow_nan=False))
+        say(json.dumps(told, allow_nan=False))
     else:
         show(told, voters, sample)
 
@@ -82,7 +82,7 @@ def show(told: dict[str, Any], voters: Voters, sample: Sample) -> None:
     for method in sample.methods:
         batches = (_many(one["batch"][method]) for one in (ballot, numeric))
         table.add_row(f"batch for {target:g} ({method.capitalize()})", *batches)
-    console = Console()
+    console = Screen()
     console.print(table)
     console.print(Text(advice(told)), soft_wrap=True)
 

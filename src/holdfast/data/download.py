@@ -18,6 +18,7 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from holdfast.data.sources import advice, home
+from holdfast.disk import append_regular, write_whole
 from holdfast.errors import BadInput, listing
 
 CHUNK = 1 << 18
@@ -55,7 +56,7 @@ REMOTES: dict[str, tuple[Remote, ...]] = {
         "ec29112dd5afa0611ce80d1b7f02629c",
     ),
     "fashion-mnist": _idx(
-        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
+        "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",
         "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
         "25c81989df183df01b3e8a0aad5dffbe",
         "bef4ecab320f06d8554ea6380940ec79",
@@ -170,7 +171,9 @@ def _transfer(url: str, part: Path, progress: Progress | None, timeout: float) -
                 raise ConnectionError("the server sent another part than was asked for")
         length = answer.headers.get("Content-Length", "")
         total = have + int(length) if length.isdecimal() else None
-        with part.open("ab" if have else "wb") as out:
+        if not have:
+            part.unlink(missing_ok=True)
+        with append_regular(part) as out:
             while more := answer.read1(CHUNK):
                 out.write(more)
                 have += len(more)
@@ -197,6 +200,8 @@ def unpack(archive: Path, members: tuple[str, ...], into: Path) -> None:
         else:
             with tarfile.open(archive) as bundle:
                 for member in members:
+                    if not bundle.getmember(member).isreg():
+                        raise KeyError(f"{member} is a link or a folder, not a file")
                     _keep(bundle.extractfile(member), into / PurePosixPath(member).name)
     except (KeyError, OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError) as error:
         why = error.args[0] if error.args else type(error).__name__
@@ -206,7 +211,5 @@ def unpack(archive: Path, members: tuple[str, ...], into: Path) -> None:
 def _keep(stream: IO[bytes] | None, path: Path) -> None:
     if stream is None:
         raise KeyError(f"{path.name} is no file")
-    part = path.with_name(f"{path.name}.part")
-    with stream, part.open("wb") as out:
-        shutil.copyfileobj(stream, out, CHUNK)
-    os.replace(part, path)
+    with stream:
+        write_whole(path, lambda out: shutil.copyfileobj(stream, out, CHUNK))

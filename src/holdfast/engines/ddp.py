@@ -49,10 +49,10 @@ class Robust:
 
     Buckets are exchanged as they come, in the shadow of the backward pass, and kept open; with the last one, ONE
     decision is made over all of them, the same whatever the buckets are. `momentum` sends each rank's momentum instead
-    of its gradient; `scaler` is the GradScaler, if there is one. A rank whose gradient is not finite is left out; if
-    too few ranks are left, the gradient is zero and the step is in the ledger as skipped; with a scaler it is NaN, so
-    that the scaler skips the step on all ranks. `decision` is that of the last step (rules on single coordinates
-    say whom they used with a ledger only), `step` counts them.
+    of its gradient; `scaler` is the GradScaler, if there is one. A rank whose gradient is not finite is dropped. If
+    more than f are dropped or too few are left, the gradient is zero and the step is in the ledger as skipped; with a
+    scaler it is NaN, so that the scaler skips the step on all ranks. `decision` is that of the last step (rules on
+    single coordinates say whom they used with a ledger only), `step` counts them.
 
     Sound against faulty data and gradients on ranks whose program is honest; see robust_all_reduce.
     """

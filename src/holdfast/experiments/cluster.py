@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import __version__
+from holdfast.disk import read_regular, write_whole
 from holdfast.errors import BadInput
 from holdfast.experiments.pool import AGAIN, News, checked
 from holdfast.experiments.store import summarise
@@ -195,17 +196,12 @@ def _one(version: str, text: str, begun: Files, data: str | None) -> tuple[str, 
 
 
 def _files(place: Path) -> Files:
-    return {name: (place / name).read_bytes() for name in FILES if (place / name).exists()}
+    return {name: read_regular(place / name) for name in FILES if (place / name).exists()}
 
 
 def _put(files: Files, place: Path) -> None:
     """Into the folder, each file whole or not at all, and the mark last; then a checkpoint has had its time."""
     for name in [name for name in FILES if name in files]:
-        beside = place / f"{name}.part"
-        with beside.open("wb") as file:
-            file.write(files[name])
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, place / name)
+        write_whole(place / name, files[name], sync=True)
     if "done" in files:
         (place / "checkpoint.npz").unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from holdfast.disk import write_whole
 from holdfast.errors import BadInput
 from holdfast.experiments.store import Entry, Store, key
 from holdfast.experiments.where import meets, short
@@ -89,13 +90,10 @@ def write(entries: Iterable[Entry], out: Path | str) -> int:
         found = [done[name] for name in sorted(done)]
     if not found:
         raise BadInput(f"{out} was given no run{' that is done' * (ending == '.jsonl')}, so it is not written.")
-    data, beside = WRITERS[ending](found), out.with_name(out.name + ".part")
+    data = WRITERS[ending](found)
     try:
-        beside.write_bytes(data)
-        os.replace(beside, out)
+        write_whole(out, data)
     except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
         raise BadInput(f"{out} cannot be written ({error.strerror}); make room or name another file.") from None
     return len(found)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from holdfast.disk import NotRegular, read_note, read_regular
 from holdfast.errors import BadInput
 from holdfast.training import Run
 from holdfast.training.code import read_code
@@ -131,7 +133,7 @@ class Store:
     def archived(self) -> tuple[dict[str, Entry], list[str]]:
         """The runs of the folder's archive that are done, and complaints."""
         kept = self.path / ARCHIVE
-        entries, complaints = archive(kept) if kept.is_file() else ([], [])
+        entries, complaints = archive(kept) if os.path.lexists(kept) else ([], [])
         return {one.key: one for one in entries if one.state == "done"}, complaints
 
     def place(self, run: Run) -> Path:
@@ -153,7 +155,7 @@ class Store:
         if not self.path.exists():
             raise BadInput(f"{self.path} is not there; name a folder of runs, or an archive of them (.jsonl).")
         if not self.path.is_dir():
-            return archive(self.path)
+            return archive(self.path, follow=True)
         if (self.path / "record.json").exists():
             raise BadInput(f"{self.path} is one run and no store; name the folder that it lies in.")
         found = [(str(one), one) for one in sorted(self.path.iterdir()) if one.is_dir() and one.name[0] != "."]
@@ -162,9 +164,12 @@ class Store:
         return sorted([*self.archived[0].values(), *folders], key=lambda one: one.key), [*complaints, *self.archived[1]]
 
 
-def archive(path: Path) -> tuple[list[Entry], list[str]]:
-    """The runs of an archive, and a sentence on each line that holds none."""
-    lines = enumerate(path.read_bytes().splitlines(), 1)
+def archive(path: Path, *, follow: bool = False) -> tuple[list[Entry], list[str]]:
+    """The runs of an archive, and a sentence on each line that holds none; a link is followed if the user named it."""
+    try:
+        lines = enumerate(read_regular(path, follow=follow).splitlines(), 1)
+    except NotRegular as error:
+        return [], [f"{path}: {error}."]
     entries, complaints = apart((f"{path}:{at}", lambda line=line: Entry.read(line)) for at, line in lines)
     return list({one.key: one for one in entries}.values()), complaints
 
@@ -183,7 +188,7 @@ def apart(found: Iterable[tuple[str, Any]]) -> tuple[list[Entry], list[str]]:
 
 
 def _state(place: Path) -> str | None:
-    if not (place / "record.json").exists():
+    if not os.path.lexists(place / "record.json"):
         return None
     if (place / "done").exists():
         return "done"
@@ -191,11 +196,13 @@ def _state(place: Path) -> str | None:
         return "running"
     if (place / "done").exists():  # it ended while we looked
         return "done"
-    return "failed" if (place / "failed").exists() else "begun"
+    return "failed" if os.path.lexists(place / "failed") else "begun"
 
 
 def entry(place: Path) -> Entry:
     """The run of one folder."""
+    if place.is_symlink():
+        raise BadInput(f"{place} is a link, which is not followed; move the run's folder itself here")
     state = _state(place)
     if state is None:
         raise BadInput(f"{place} has no record.json, so it is no run; move it elsewhere")
@@ -226,7 +233,9 @@ def _sound(place: Path, run: Run) -> bool:
 def why_failed(place: Path) -> str:
     """The note of a run that failed."""
     try:
-        return (place / "failed").read_text(errors="replace")
+        return read_note(place / "failed")
+    except NotRegular as error:
+        return f"why is not known: {error}."
     except OSError:
         return ""
 
@@ -239,7 +248,7 @@ def summarise(place: Path, run: Run) -> None:
 
 def _summary(place: Path, name: str) -> Entry | None:
     try:
-        found = Entry.read((place / "summary.json").read_bytes())
+        found = Entry.read(read_regular(place / "summary.json"))
     except (OSError, BadInput, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return found if found.key == name else None
@@ -247,7 +256,7 @@ def _summary(place: Path, name: str) -> Entry | None:
 
 def _seconds(path: Path) -> float | None:
     try:
-        found = json.loads(path.read_text())["seconds"]
+        found = json.loads(read_note(path))["seconds"]
         return float(found) if _number(found) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -18,7 +18,7 @@ from holdfast.experiments.store import Store, key, why_failed
 from holdfast.experiments.where import condition
 from holdfast.spec import unknown
 from holdfast.training import Run
-from holdfast.training.folder import write_text
+from holdfast.training.folder import set_damaged_aside, write_text
 
 Runs = dict[str, Run]
 PLURAL = {"rules": "rule", "attacks": "attack", "rates": "rate", "splits": "split", "seeds": "seed"}
@@ -32,7 +32,7 @@ def read(path: Path | str) -> Runs:
         given = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise BadInput(f"{path} cannot be read ({error.strerror}); name a sweep file.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also numbers of 5,000 digits, and nesting without end
         raise BadInput(f"{path} is no TOML ({error}); see holdfast sweep --help for an example.") from None
     try:
         return runs(given)
@@ -115,6 +115,8 @@ def sweep(
         elif state == "failed" and not retry_failed:
             yield News(name, "failed", why=why_failed(place))
         else:
+            if state == "failed":
+                set_damaged_aside(place)
             todo[name] = (run, place)
     for news in carry(todo, jobs, data):
         place = store.place(runs[news.key])

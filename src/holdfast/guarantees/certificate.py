@@ -24,7 +24,7 @@ from holdfast.points import Points
 from holdfast.rules import SMEA, CenterExact, GeometricMedian, MeanExact, MeanwO, Medoid, StreamCenterwO
 from holdfast.rules.base import Chain
 from holdfast.rules.clustering import radii, scores
-from holdfast.updates import Measure, read
+from holdfast.updates import Measure, Updates, read
 
 Array = np.ndarray
 COARSE = {"bfloat16": 2.0**-7, "float16": 2.0**-10}  # what is computed in float32 and told in less
@@ -139,7 +139,7 @@ def _measured(
     decision: Decision, X: Any, measure: Measure | None, core: int
 ) -> tuple[Array, float, float, tuple[float, float]]:
     """Distances of the rows that were looked at, and of the answer as one more; their scale, error; see _rounded."""
-    given = read(X, repr(decision.rule), like=decision.value, measure=measure)
+    given = X if isinstance(X, Updates) else read(X, repr(decision.rule), like=decision.value, measure=measure)
     if given.n != decision.n:
         raise BadInput(f"X has {given.n} updates, the decision is about {decision.n}; pass the same updates.")
     at = given.place(decision.value, f"{decision.rule!r} gave an answer")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.disk import write_whole
 from holdfast.driver import decide
 from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import tolerance
@@ -159,12 +160,9 @@ def _cma() -> Any:
 
 def save(path: Path, asked: Search, found: Found) -> None:
     """The worst round and what was asked, whole or not at all; load goes on from it."""
-    part = path.with_name(f".{path.name}.part.npz")
-    with part.open("wb") as out:
-        told = {"value": found.value, "tried": found.tried, "climbs": found.climbs}
-        entries: dict[str, Any] = {name: np.array(v) for name, v in (asdict(asked) | told).items()}
-        np.savez(out, X=found.X, **entries)
-    part.replace(path)
+    told = {"value": found.value, "tried": found.tried, "climbs": found.climbs}
+    entries: dict[str, Any] = {name: np.array(v) for name, v in (asdict(asked) | told).items()}
+    write_whole(path, lambda out: np.savez(out, X=found.X, **entries))
 
 
 def load(path: Path) -> tuple[Search, Found]:

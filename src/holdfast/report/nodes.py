@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,10 @@ LETTERS = {
     "s": "silent",
     ".": "not asked",
 }
+WORST = "xsf-k."  # the worst first
+MAX_SQUARES = 800  # of a node, on a page
 COLOURS = {"k": "#0072b2", "-": "#e6c35c", "f": "#7b3294", "x": "#d55e00", "s": "#7f7f7f", ".": "transparent"}
+BEGINNING = b'{"round"'  # of a line that an engine writes, whole or not
 FORMS = {("left_out", "dropped", "refused", "far", "bad_votes"): dict, ("kept", "silent", "no_vote"): list}
 HEADS = ("kept", "left out", "far", "refused", "silent", "bad votes", "the last reason")
 
@@ -42,17 +46,39 @@ class Node:
         return tuple("".join(letter if letter.isprintable() else "?" for letter in cell) for cell in told)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a journal; half-written ones are left out, and what is in no form of ours."""
+def scan(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the whole lines of a journal, one at a time; damaged ones, and those of another form, are left out.
+
+    Raises
+    ------
+    BadInput
+        If there is no such file, or no line in it is, or began as, a line of a journal.
+    """
     if path.is_dir():
         path = path / "rounds.jsonl"
+    foreign = BadInput(f"{path} is no journal; name a strategy's folder, its rounds.jsonl or a Ledger's file.")
     if not path.is_file():
-        raise BadInput(f"{path} is no journal; name a strategy's folder, its rounds.jsonl or a Ledger's file.")
-    texts = [text for text in path.read_bytes().decode(errors="replace").splitlines() if text.strip()]
-    out = [line for text in texts if (line := _line(text)) is not None]
-    if texts and not out:
-        raise BadInput(f"{path} is no journal; name a strategy's folder, its rounds.jsonl or a Ledger's file.")
-    return out
+        raise foreign
+    ours, others = False, False
+    with path.open("rb") as file:
+        for text in file:
+            if (line := parse_line(text)) is not None:
+                ours = True
+                yield line
+            elif text.strip():
+                ours, others = ours or text.startswith(BEGINNING), True
+    if others and not ours:
+        raise foreign
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a journal; long ones are better read by `scan`."""
+    return list(scan(path))
+
+
+def parse_line(text: bytes) -> dict[str, Any] | None:
+    """A line of a journal, or None if it is damaged or in no form of ours."""
+    return _line(text.decode(errors="replace")) if text.strip() else None
 
 
 def _line(text: str) -> dict[str, Any] | None:
@@ -77,31 +103,67 @@ def _line(text: str) -> dict[str, Any] | None:
     )
 
 
-def nodes(lines: list[dict[str, Any]]) -> list[Node]:
-    """All nodes that were ever asked, worst first: by what was refused, silent, badly voted, far, then left out.
+@dataclass
+class History:
+    """All rounds of a journal, added up: a letter for each node and round, and the totals."""
 
-    `far` counts rounds in which a node was left out and stood far off; the last reason is the last of the worse ones.
-    """
-    found: dict[str, Node] = {}
-    for at, line in enumerate(lines):
+    rounds: int = 0
+    skipped: int = 0
+    won: Counter[str] = field(default_factory=Counter)
+    found: dict[str, Node] = field(default_factory=dict)
+    letters: dict[str, bytearray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, lines: Lines) -> History:
+        """The history of these lines, which are read once."""
+        if isinstance(lines, History):
+            return lines
+        history = cls()
+        for line in lines:
+            history.add(line)
+        return history
+
+    def add(self, line: dict[str, Any]) -> None:
+        """One more round."""
         bad = {**line.get("refused", {}), **line.get("dropped", {})}
         said = dict.fromkeys(line.get("kept", ()), "k") | dict.fromkeys(line.get("left_out", {}), "-")
         said |= dict.fromkeys(line.get("far", ()), "f")
         said |= dict.fromkeys(line.get("silent", ()), "s") | dict.fromkeys(bad, "x")
         for name, letter in said.items():
-            node = found.setdefault(name, Node(name))
-            node.letters = node.letters.ljust(at, ".")[:at] + letter
+            self._node(name)
+            row = self.letters[name]
+            row.extend(b"." * (self.rounds - len(row)))
+            row.extend(letter.encode())
         far = {name: f"left out, {times:.3g} times as far as the middle" for name, times in line.get("far", {}).items()}
         for name, why in (*far.items(), *bad.items(), *line.get("bad_votes", {}).items()):
-            found.setdefault(name, Node(name)).why = f"round {line['round']}: {why}"
+            self._node(name).why = f"round {line['round']}: {why}"
         for name, why in line.get("left_out", {}).items():  # of those who were never worse
-            node = found.setdefault(name, Node(name))
+            node = self._node(name)
             node.why = node.why if node.why else f"round {line['round']}: {why}"
         for name in (*line.get("bad_votes", {}), *line.get("no_vote", ())):
-            found.setdefault(name, Node(name)).bad_votes += 1
-    for node in found.values():
-        node.letters = node.letters.ljust(len(lines), ".")
-    return sorted(found.values(), key=_guilt)
+            self._node(name).bad_votes += 1
+        self.rounds += 1
+        self.skipped += "skipped" in line
+        if "winner" in line:
+            self.won[line["winner"] if "why" not in line else "nobody"] += 1
+
+    def _node(self, name: str) -> Node:
+        self.letters.setdefault(name, bytearray())
+        return self.found.setdefault(name, Node(name))
+
+
+Lines = Iterable[dict[str, Any]] | History
+
+
+def nodes(lines: Lines) -> list[Node]:
+    """All nodes that were ever asked, worst first: by what was refused, silent, badly voted, far, then left out.
+
+    `far` counts rounds in which a node was left out and stood far off; the last reason is the last of the worse ones.
+    """
+    history = History.of(lines)
+    for name, node in history.found.items():
+        node.letters = history.letters[name].decode().ljust(history.rounds, ".")
+    return sorted(history.found.values(), key=_guilt)
 
 
 def _guilt(node: Node) -> tuple[float, float, float, str]:
@@ -110,42 +172,53 @@ def _guilt(node: Node) -> tuple[float, float, float, str]:
     return -failed / asked, -node.letters.count("f") / asked, -node.letters.count("-") / asked, node.name.zfill(20)
 
 
-def summary(lines: list[dict[str, Any]]) -> str:
+def summary(lines: Lines) -> str:
     """One sentence: rounds, skipped ones, winners."""
-    skipped = sum("skipped" in line for line in lines)
-    won = Counter(line["winner"] if "why" not in line else "nobody" for line in lines if "winner" in line)
-    told = f"{len(lines)} {plural(len(lines), 'round')}, {skipped} skipped"
+    history = History.of(lines)
+    won = history.won
+    told = f"{history.rounds} {plural(history.rounds, 'round')}, {history.skipped} skipped"
     none = f", without enough votes {won['nobody']}" if won["nobody"] else ""
     return told + (f"; elections won: Inner {won['inner']}, Outer {won['outer']}{none}" if won else "")
 
 
-def write(lines: list[dict[str, Any]], out: Path, who: str = "node") -> None:
+def write(lines: Lines, out: Path, who: str = "node") -> None:
     """The same as a page: a line a node (or a rank), a square a round. Names and reasons are shown as text."""
+    history = History.of(lines)
+    span = -(-history.rounds // MAX_SQUARES) or 1
+    square = "a round" if span == 1 else f"{span} rounds and shows the worst of them"
     key = ", ".join(
         f'<b style="color:{COLOURS[letter]}">■</b> {text}' for letter, text in LETTERS.items() if letter != "."
     )
     title = f"{who.capitalize()}s"
-    body = [f"<h1>{escape(title)}</h1>", f"<p>{escape(summary(lines))}. Worst first; a square is a round: {key}.</p>"]
+    body = [
+        f"<h1>{escape(title)}</h1>",
+        f"<p>{escape(summary(history))}. Worst first; a square is {square}: {key}.</p>",
+    ]
     heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in (who, "rounds", *HEADS))
     rows = [f"<tr>{heads}</tr>"]
-    for node in nodes(lines):
+    for node in nodes(history):
         cells = "".join(f"<td>{escape(cell)}</td>" for cell in node.row()[1:])
-        rows.append(f'<tr><th scope="row">{escape(node.name)}</th><td>{_strip(node.letters)}</td>{cells}</tr>')
+        rows.append(f'<tr><th scope="row">{escape(node.name)}</th><td>{_strip(node.letters, span)}</td>{cells}</tr>')
     body.append(f'<div class="scroll runs"><table>{"".join(rows)}</table></div>')
     body.append("<footer>Written by holdfast from a journal.</footer>")
     page = f"{HEAD}\n<title>{escape(title)}</title>\n<style>{STYLE}</style></head>\n<body>\n"
     put(page + "\n".join(body) + "\n</body></html>\n", out)
 
 
-def _strip(letters: str) -> str:
-    """All rounds, however narrow the page is."""
-    wide = max(1, min(8, 800 // max(1, len(letters))))
+def _strip(letters: str, span: int) -> str:
+    """All rounds, `span` of them a square, however narrow the page is."""
+    spans = [letters[at : at + span] for at in range(0, len(letters), span)]
+    wide = max(1, min(8, 800 // max(1, len(spans))))
     squares = "".join(
-        f'<rect x="{at * wide}" width="{wide}" height="12" fill="{COLOURS[letter]}"><title>round {at + 1}: '
-        f"{LETTERS[letter]}</title></rect>"
-        for at, letter in enumerate(letters)
-        if letter != "."
+        f'<rect x="{at * wide}" width="{wide}" height="12" fill="{COLOURS[worst]}"><title>{_rounds(at, span)}: '
+        f"{LETTERS[worst]}</title></rect>"
+        for at, some in enumerate(spans)
+        if (worst := min(some, key=WORST.index)) != "."
     )
-    size = f'width="{len(letters) * wide}" height="12" viewBox="0 0 {len(letters) * wide} 12"'
+    size = f'width="{len(spans) * wide}" height="12" viewBox="0 0 {len(spans) * wide} 12"'
     look = 'preserveAspectRatio="none" style="min-width:0;height:12px;border-radius:0" role="img"'
     return f"<svg {size} {look}>{squares}</svg>"
+
+
+def _rounds(at: int, span: int) -> str:
+    return f"round {at + 1}" if span == 1 else f"rounds {at * span + 1} to {(at + 1) * span}"

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from holdfast.disk import write_whole
 from holdfast.errors import BadInput, article
 
 LISTS, COUNTS = ("setting", "rules", "attacks", "cells"), ("rounds", "workers", "liars")
@@ -54,15 +53,10 @@ def write(data: Mapping[str, Any], out: Path) -> None:
 
 def put(text: str, out: Path) -> None:
     """A page or a table into its file, whole or not at all."""
-    beside = out.with_name(f".{out.name}.part")
     try:
-        beside.write_bytes(text.encode("utf-8", "xmlcharrefreplace"))  # half a surrogate pair has no UTF-8
-        os.replace(beside, out)
+        write_whole(out, text.encode("utf-8", "xmlcharrefreplace"))  # half a surrogate pair has no UTF-8
     except OSError as error:
         raise BadInput(f"{out} cannot be written ({error.strerror or error}); name another file.") from None
-    finally:
-        with suppress(OSError):
-            beside.unlink()
 
 
 def worst(data: Mapping[str, Any], rule: str) -> float | None:

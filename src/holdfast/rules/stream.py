@@ -19,8 +19,8 @@ from holdfast.points import Points
 from holdfast.rules.base import OnePass, Rng, Tolerance, value
 from holdfast.rules.clustering import radii
 from holdfast.settle import note_of, settled
-from holdfast.structure import Malformed, build, flatten, majority, misfits, understood
-from holdfast.updates import OnExcess, Reading, Updates, check_on_excess, read
+from holdfast.structure import Malformed, build, flatten, misfits, understood
+from holdfast.updates import OnExcess, Reading, Updates, check_on_excess, read, typical
 
 log = logging.getLogger("holdfast")
 Vector = list[Array]  # one flat array for each leaf
@@ -183,7 +183,7 @@ class Stream:
 
     def _begin(self) -> None:
         """The structure that most of the first updates share is the right one, as if `like` had said so."""
-        self.like = majority(self.early)
+        self.like = typical(self.early)
         if self.like is None:
             raise BadInput(
                 f"{self.rule!r} was given {len(self.early)} first updates of no common structure; pass like=."

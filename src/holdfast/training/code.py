@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from holdfast import __version__
+from holdfast.disk import append_regular, read_note
 
 FILE = "code"
 ROOT = Path(__file__).parents[3]  # of a checkout
@@ -44,13 +45,13 @@ def _git(*words: str) -> str:
 def note_code(folder: Path) -> None:
     """Add this code's version to a run's folder, unless it is the last one there."""
     if read_code(folder)[-1:] != [code_version()]:
-        with (folder / FILE).open("a", encoding="utf-8") as file:
-            file.write(f"{code_version()}\n")
+        with append_regular(folder / FILE) as file:
+            file.write(f"{code_version()}\n".encode())
 
 
 def read_code(folder: Path) -> list[str]:
     """The versions that worked on a run, in order; empty if nobody noted them."""
     try:
-        return (folder / FILE).read_text(encoding="utf-8", errors="replace").split()
+        return read_note(folder / FILE).split()
     except OSError:
         return []

@@ -5,30 +5,41 @@ Running again resumes: lines after the checkpoint are cut off and come again, wi
 
 from __future__ import annotations
 
+import errno
 import json
+import logging
 import os
 import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from holdfast.disk import MAX_NOTE_BYTES, NotRegular, append_regular, open_regular, read_note, read_regular, write_whole
 from holdfast.errors import BadInput
 from holdfast.training.code import note_code
 from holdfast.training.own import named
 from holdfast.training.run import Run
 from holdfast.training.state import State
 
+log = logging.getLogger("holdfast")
 FORMAT = 1  # of a folder; what an older holdfast wrote has another, or none
 LOOKS = 5  # times that a lock is asked for, since somebody may only be looking
+NO_LOCK = "HOLDFAST_NO_LOCK"  # set by --no-lock, for this process and those that it starts
+HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR)  # what flock says if somebody has the lock
 OWN = "the record's own"  # task: torch workers on the record's data set
 
 
 class Unwritable(BadInput):
     """The disk is full, read-only or broken."""
+
+
+class Unlockable(Unwritable):
+    """The file system has no locks, so nobody can tell whether another process is at work."""
 
 
 class InUse(BadInput):
@@ -66,7 +77,7 @@ class Folder:
     def held(self) -> Iterator[None]:
         """The folder for this process alone, with its record written; a killed process lets go by itself."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("w") as file:
+        with open_regular(self.path / "lock", os.O_RDWR | os.O_CREAT) as file:
             _lock(file, self.path)
             self._same()  # somebody may have been here since we looked
             write_text(self.path / "record.json", json.dumps(self._record(), indent=1))
@@ -92,8 +103,8 @@ class Folder:
 
     def add(self, lines: list[dict[str, Any]], state: State) -> None:
         """Rounds that are over, then the state after them."""
-        with (self.path / "metrics.jsonl").open("a") as file:
-            file.write("".join(f"{json.dumps(line)}\n" for line in lines))
+        with append_regular(self.path / "metrics.jsonl") as file:
+            file.write("".join(f"{json.dumps(line)}\n" for line in lines).encode())
             file.flush()
             os.fsync(file.fileno())
         state.save(self.path / "checkpoint.npz")
@@ -101,9 +112,7 @@ class Folder:
 
     def finish(self, state: State) -> None:
         """The models, and the mark, last."""
-        with (self.path / "model.part").open("wb") as file:
-            np.savez(file, last=state.model, average=state.average)
-        os.replace(self.path / "model.part", self.path / "model.npz")
+        write_whole(self.path / "model.npz", lambda file: np.savez(file, last=state.model, average=state.average))
         write_text(self.path / "done", "")
         (self.path / "checkpoint.npz").unlink(missing_ok=True)
 
@@ -112,7 +121,7 @@ class Folder:
         seconds, self.since = time.monotonic() - self.since, time.monotonic()
         timing = self.path / "timing.json"
         try:
-            before = float(json.loads(timing.read_text())["seconds"])
+            before = float(json.loads(read_note(timing))["seconds"])
         except (OSError, ValueError, KeyError, TypeError):
             before = 0.0
         write_text(timing, json.dumps({"seconds": round(before + seconds, 3)}) + "\n")
@@ -120,7 +129,7 @@ class Folder:
     def models(self) -> tuple[np.ndarray, np.ndarray]:
         """The last and the averaged model of a finished run."""
         try:
-            with (self.path / "model.npz").open("rb") as file, np.load(file, allow_pickle=False) as models:
+            with open_regular(self.path / "model.npz") as file, np.load(file, allow_pickle=False) as models:
                 return models["last"], models["average"]
         except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
             raise BadInput(f"{self.path} has lost its model ({error}); delete it to start again.") from None
@@ -128,8 +137,11 @@ class Folder:
 
 def lines_of(path: Path) -> Iterator[dict[str, Any]]:
     """The rounds that a run's folder holds, whatever its run; a last line that was cut off is left out."""
-    metrics = path / "metrics.jsonl"
-    for line in metrics.read_bytes().splitlines() if metrics.is_file() else ():
+    try:
+        text = read_regular(path / "metrics.jsonl")
+    except (FileNotFoundError, NotRegular):
+        return
+    for line in text.splitlines():
         try:
             yield {**json.loads(line)}
         except (ValueError, TypeError, RecursionError):
@@ -144,6 +156,19 @@ def first_of(path: Path, rounds: int) -> list[dict[str, Any]]:
     return lines
 
 
+def set_damaged_aside(path: Path) -> None:
+    """Rename a run's checkpoint that cannot be gone on from, so that the run starts anew; nothing is deleted."""
+    saved = path / "checkpoint.npz"
+    if not os.path.lexists(saved):
+        return
+    try:
+        first_of(path, State.load(saved).round)
+    except BadInput as why:
+        aside = next(one for k in count(1) if not os.path.lexists(one := path / f"checkpoint.damaged-{k}.npz"))
+        saved.rename(aside)
+        log.warning("%s; it is now %s, and the run starts anew", str(why).rstrip("."), aside.name)
+
+
 def read_record(path: Path) -> Run:
     """The run whose folder this is; a rule or an attack that is in no catalogue is known by its text."""
     found = _read(path)
@@ -155,7 +180,7 @@ def read_record(path: Path) -> Run:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = {**json.loads((path / "record.json").read_bytes())}
+        found = {**json.loads(read_regular(path / "record.json", limit=MAX_NOTE_BYTES))}
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise BadInput(
             f"{path}/record.json is no record of a run ({error}); delete its folder to start again."
@@ -170,19 +195,17 @@ def _read(path: Path) -> dict[str, Any]:
 
 def write_text(path: Path, text: str) -> None:
     """To a file, whole or not at all."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    beside.write_text(text, encoding="utf-8", errors="backslashreplace")
-    os.replace(beside, path)
+    write_whole(path, text.encode(errors="backslashreplace"))
 
 
 def in_use(path: Path) -> bool:
     """Whether a process is at work in a run's folder."""
     try:
-        with (path / "lock").open() as file:
+        with open_regular(path / "lock") as file:
             _lock(file, path, alone=False)
     except InUse:
         return True
-    except OSError:
+    except (OSError, Unlockable):
         return False
     return False
 
@@ -193,11 +216,18 @@ def _lock(file: Any, path: Path, alone: bool = True) -> None:
         import fcntl
     except ImportError:  # no locks on this system
         return
+    if os.environ.get(NO_LOCK):
+        return
     wanted = (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB
     for _ in range(LOOKS if alone else 1):
         try:
             fcntl.flock(file, wanted)
             return
-        except OSError:
+        except OSError as error:
+            if error.errno not in HELD:
+                raise Unlockable(
+                    f"{path} lies on a file system without locks ({error.strerror}); name a folder on another one, or "
+                    "add --no-lock if no other process works there."
+                ) from None
             time.sleep(0.02 if alone else 0)
     raise InUse(f"{path} is in use by another process; wait for it, or choose another folder.") from None

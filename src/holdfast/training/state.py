@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.disk import open_regular, write_whole
 from holdfast.errors import BadInput
 from holdfast.training.run import Run
 from holdfast.training.task import Task
@@ -95,18 +95,13 @@ class State:
     def save(self, path: Path) -> None:
         """To a file, at once: whoever is interrupted leaves the old one."""
         held = {name: value for name, value in vars(self).items() if value is not None and name != "skipped"}
-        beside = path.with_suffix(".part")
-        with beside.open("wb") as file:
-            np.savez(file, **held)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
+        write_whole(path, lambda file: np.savez(file, **held), sync=True)
 
     @staticmethod
-    def load(path: Path, first: State) -> State:
-        """From such a file, for a training that begins like `first`."""
+    def load(path: Path, first: State | None = None) -> State:
+        """From such a file, for a training that begins like `first`, if it is given."""
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
+            with open_regular(path) as file, np.load(file, allow_pickle=False) as held:
                 found = {name: held[name] for name in held.files}
             if found["round"].dtype.kind != "i" or found["round"] < 1:
                 raise ValueError("its round is none")
@@ -114,7 +109,7 @@ class State:
             state = State(**found)
             if not np.isfinite(state.model).all():
                 raise ValueError("its model is not finite")
-            if state._shapes() != first._shapes():
+            if first is not None and state._shapes() != first._shapes():
                 raise ValueError(f"it holds {state.model.shape} of {state.model.dtype}, of another model or momentum")
             return state
         except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:

@@ -142,7 +142,8 @@ class Live:
 
     def _archived(self) -> list[str]:
         """The names of an archive's runs, the store itself or a file in it; read again when the file changes."""
-        file = self.path if self.path.is_file() else self.path / ARCHIVE
+        named = self.path.is_file()
+        file = self.path if named else self.path / ARCHIVE
         signature = _stat(file)
         if signature == self.archive[0]:
             return [name for name in self.seen if name.startswith(LINES)]
@@ -150,7 +151,7 @@ class Live:
         complaints: list[str] = []
         if signature is not None:
             try:
-                entries, complaints = archive(file)
+                entries, complaints = archive(file, follow=named)
             except OSError as error:
                 complaints = [f"{file} cannot be read ({error.strerror})."]
         if file != self.path:
@@ -238,7 +239,7 @@ def _is_folder(one: os.DirEntry[str]) -> bool:
 
 def _stat(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        found = path.lstat()
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from holdfast.errors import BadInput
 from holdfast.web.app import create
+from holdfast.web.guard import PATIENCE
 
 HOST = "127.0.0.1"
+
+
+class Timed(H11Protocol):
+    """A connection that ends if a request's headers do not arrive in time."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to look at the clock."""
+        super().connection_made(transport)
+        self.loop.call_later(PATIENCE, self._look, self.cycle)
+
+    def _look(self, before: Any) -> None:
+        """Close the connection if no request came since the last look, and none is being answered."""
+        if self.transport.is_closing():
+            return
+        if self.cycle is before and (before is None or before.response_complete):
+            self.transport.close()
+        else:
+            self.loop.call_later(PATIENCE, self._look, self.cycle)
 
 
 def bound(port: int) -> socket.socket:
@@ -50,6 +72,7 @@ def serve(
         timeout_graceful_shutdown=1,
         server_header=False,
         ws="none",
+        http=Timed,
     )
     server = uvicorn.Server(config)
     address = f"http://{HOST}:{port}{page}"

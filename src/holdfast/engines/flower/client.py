@@ -10,7 +10,8 @@ import numpy as np
 from flwr.app import Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from holdfast.engines.flower.replies import Model, model_of, record_of
+from holdfast.engines.flower.differences import Model
+from holdfast.engines.flower.replies import model_of, record_of
 from holdfast.errors import BadInput
 
 Loss = Callable[[Any, Context], float]

@@ -7,6 +7,8 @@ from typing import Any
 
 from flwr.app import Message, MetricRecord
 
+from holdfast.engines.flower.limits import TooMuch, check_counts
+
 
 def number(value: Any) -> float | None:
     """A finite float, or None: what clients send may be anything."""
@@ -26,7 +28,11 @@ def reported(reply: Message) -> list[MetricRecord]:
 
 
 def numbers(reply: Message) -> dict[str, float]:
-    """The plain finite numbers among a reply's metrics, by name."""
+    """The plain finite numbers among a reply's metrics, by name; none of a reply that holds too much."""
+    try:
+        check_counts(reply)
+    except TooMuch:
+        return {}
     found = {str(name): number(value) for record in reported(reply) for name, value in record.items()}
     return {name: value for name, value in found.items() if value is not None}
 

@@ -14,10 +14,10 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Message
 from numpy.lib import format as npy
 
+from holdfast.engines.flower.differences import Model, difference_dtype, fits, subtract
+from holdfast.engines.flower.limits import HEADER, NUMBER_BYTES, TooMuch, check_counts
 from holdfast.engines.flower.metrics import numbers
 
-Model = dict[str, np.ndarray]
-HEADER = 4096  # bytes of an array's description, at most
 LONGEST = 200  # characters of what a client says
 
 
@@ -43,25 +43,13 @@ def record_of(model: Mapping[str, np.ndarray]) -> ArrayRecord:
     return ArrayRecord({name: Array(np.asarray(values, order="C")) for name, values in model.items()})
 
 
-def stepped(model: Model, step: Mapping[str, np.ndarray]) -> Model:
-    """The model after a step, in its own dtypes."""
-    with np.errstate(over="ignore"):
-        moved = {name: values.astype(_wide(values)) + step[name] for name, values in model.items()}
-    return {name: moved[name].astype(values.dtype) for name, values in model.items()}
-
-
-def _wide(values: np.ndarray) -> np.dtype[Any]:
-    """The dtype in which differences of such values are told: themselves; masks as small numbers."""
-    return np.dtype(np.int8) if values.dtype.kind == "b" else values.dtype
-
-
 def gather(replies: Iterable[Message], asked: Iterable[int], model: Model) -> Gathered:
     """Sort replies: the first one of each node that was asked counts, if it is sound, as its difference to the model.
 
     In the order of the nodes' numbers, so that who answers first changes nothing.
     """
     wanted, out = sorted(set(asked)), Gathered()
-    rows = {name: np.empty((len(wanted), *ours.shape), _wide(ours)) for name, ours in model.items()}
+    rows = {name: np.empty((len(wanted), *ours.shape), difference_dtype(ours)) for name, ours in model.items()}
     sound: dict[int, tuple[Model, dict[str, float]]] = {}
     for reply in replies:
         node = int(reply.metadata.src_node_id)
@@ -74,7 +62,7 @@ def gather(replies: Iterable[Message], asked: Iterable[int], model: Model) -> Ga
             sent, metrics, size = _read(
                 reply, model, {name: each[wanted.index(node), ...] for name, each in rows.items()}
             )
-        except Refused as why:
+        except (Refused, TooMuch) as why:
             out.refused[node] = plain(str(why))
             continue
         sound[node] = sent, metrics
@@ -108,6 +96,7 @@ def _read(reply: Message, model: Model, out: Model) -> tuple[Model, dict[str, fl
         raise Refused(failure(reply))
     if not reply.has_content():
         raise Refused("sent nothing")
+    check_counts(reply)
     records = [record for record in reply.content.values() if isinstance(record, ArrayRecord)]
     if len(records) != 1:
         raise Refused(f"sent {len(records)} array records, not 1")
@@ -125,7 +114,7 @@ def _subtract(name: str, array: Array, ours: np.ndarray, out: np.ndarray) -> Non
     """The array minus ours, after every check that a hostile sender makes necessary."""
     if tuple(array.shape) != ours.shape:
         raise Refused(f"sent {name} of shape {tuple(array.shape)}, not {ours.shape}")
-    if len(array.data) > ours.size * 16 + HEADER:
+    if len(array.data) > ours.size * NUMBER_BYTES + HEADER:
         raise Refused(f"sent {len(array.data)} bytes for {name}")
     try:
         values = _values(array)
@@ -138,8 +127,10 @@ def _subtract(name: str, array: Array, ours: np.ndarray, out: np.ndarray) -> Non
         raise Refused(f"sent {name} of type {values.dtype}, not {ours.dtype}")
     if not floats and values.dtype.kind != ours.dtype.kind:
         raise Refused(f"sent {name} of type {values.dtype}, not {ours.dtype}")
+    if not floats and not fits(values, ours):
+        raise Refused(f"sent {name} with numbers that {ours.dtype} does not hold")
     with np.errstate(all="ignore"):
-        np.subtract(values.astype(out.dtype, copy=False), ours.astype(out.dtype, copy=False), out=out)
+        subtract(values, ours, out)
         if floats and not np.isfinite(out.ravel() @ out.ravel()) and not np.isfinite(out).all():  # the product is fast
             what = "too large" if np.isfinite(values).all() else "not finite"
             raise Refused(f"sent {name} with numbers that are {what}")

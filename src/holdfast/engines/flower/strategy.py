@@ -18,11 +18,13 @@ from flwr.serverapp.strategy import Result, Strategy
 from holdfast.decision import Decision
 from holdfast.driver import decide
 from holdfast.engines.flower.arguments import answering, count, fraction, seconds, usual
+from holdfast.engines.flower.differences import Model, stepped
 from holdfast.engines.flower.journal import Journal, State
+from holdfast.engines.flower.limits import Limits
 from holdfast.engines.flower.local import LocalGrid
 from holdfast.engines.flower.mailbox import Mailbox
 from holdfast.engines.flower.metrics import middles, numbers
-from holdfast.engines.flower.replies import Gathered, Model, gather, model_of, record_of, stepped
+from holdfast.engines.flower.replies import Gathered, gather, model_of, record_of
 from holdfast.engines.flower.sampling import available, drawn, risk
 from holdfast.engines.lines import named
 from holdfast.errors import BadInput
@@ -38,9 +40,10 @@ class RobustStrategy(Strategy):
     """Rounds in which a rule aggregates what the nodes send, whatever they send.
 
     A drop-in for FedAvg: `RobustStrategy(MeanwO(f=3))`, then `start(grid, initial_arrays, num_rounds)`. The rule sees
-    the differences to the model that was sent. Replies that are not sound are left out with their reason; so are nodes
-    that stay silent; a round for which too few are left is skipped and keeps the model. `num-examples` is ignored: it
-    is the client's own word. With a `folder`, a line of JSON a round and the state from which a killed server goes on.
+    the differences to the model that was sent. Replies that are not sound are refused, with their reason. A round is
+    skipped and keeps the model if more than f replies were refused, or if too few are left. `num-examples` is
+    ignored: it is the client's own word. With a `folder`, a line of JSON a round and the state from which a killed
+    server goes on.
 
     `patience` is how long a round waits for nodes to connect; `start(timeout=)` how long for their replies.
     """
@@ -124,7 +127,7 @@ class RobustStrategy(Strategy):
                 log.warning("the rounds before were by %s, these are by %s", state.who, self._who())
         left, before = max(0, num_rounds - self.offset), self.offset
         told = evaluate_fn and (lambda at, arrays: evaluate_fn(at + before, arrays))
-        post: Any = grid if isinstance(grid, LocalGrid) else Mailbox(grid)
+        post: Any = grid if isinstance(grid, LocalGrid) else Mailbox(grid, Limits.of(model_of(initial_arrays)))
         result = super().start(post, initial_arrays, left, timeout, train_config, evaluate_config, told)
         if not len(result.arrays):  # every round was skipped, or none was left
             result.arrays = initial_arrays
@@ -235,9 +238,12 @@ class RobustStrategy(Strategy):
     def _done(self, turn: int, line: dict[str, Any]) -> None:
         try:
             self.journal.add(line)
-            self.journal.save(turn, State(self.model, self.last, self._memory(), self._who()))
         except OSError as error:  # a full disk ends no training
             log.error("round %d is not in the journal: %s", turn, error)
+        try:
+            self.journal.save(turn, State(self.model, self.last, self._memory(), self._who()))
+        except OSError as error:
+            log.error("the state after round %d is not saved: %s", turn, error)
 
     def _who(self) -> str:
         return f"{self.rule!r}, seed {self.seed}"

@@ -13,8 +13,10 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from holdfast.decision import Decision
 from holdfast.engines.flower.arguments import seconds
+from holdfast.engines.flower.differences import stepped
+from holdfast.engines.flower.limits import TooMuch, check_counts
 from holdfast.engines.flower.metrics import number, reported
-from holdfast.engines.flower.replies import Gathered, failure, record_of, stepped
+from holdfast.engines.flower.replies import Gathered, failure, record_of
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput
 from holdfast.twophase import Ballot, TwoPhase
@@ -93,6 +95,11 @@ def _votes(replies: Iterable[Message], voters: list[int]) -> tuple[dict[int, tup
             continue
         if reply.has_error():
             bad[str(node)] = failure(reply)
+            continue
+        try:
+            check_counts(reply)
+        except TooMuch as why:
+            bad[str(node)] = str(why)
             continue
         losses = _losses(reply)
         if losses is None:

@@ -22,7 +22,8 @@ from flwr.serverapp.strategy import (
 )
 
 from holdfast.engines.flower.arguments import answering
-from holdfast.engines.flower.replies import Model, model_of, record_of
+from holdfast.engines.flower.differences import Model
+from holdfast.engines.flower.replies import model_of, record_of
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput
 from holdfast.twophase import TwoPhase

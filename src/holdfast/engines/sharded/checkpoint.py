@@ -12,13 +12,14 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 from torch.distributed.checkpoint.state_dict_loader import load as load_shards
 from torch.distributed.checkpoint.state_dict_saver import save as save_shards
 
 from holdfast.engines.sharded.momentum import Momentum
-from holdfast.engines.sharded.watch import watched
+from holdfast.engines.sharded.reader import Planner, Reader, check_sums, write_checksums
+from holdfast.engines.sharded.watch import RankFailed, watched
+from holdfast.engines.sharded.wire import Wire
 from holdfast.errors import BadInput
 
 KEPT = 2  # checkpoints that stay
@@ -27,7 +28,7 @@ KEPT = 2  # checkpoints that stay
 def save(
     folder: Path | str, step: int, model: nn.Module, momentum: Momentum | None = None, optimizer: Any = None
 ) -> None:
-    """The state after so many steps, called by all ranks; of older ones the last stays.
+    """Save the state after so many steps, with a checksum per file; all ranks call this. The one before stays too.
 
     Each rank's momentum is its own; model and optimizer are those that all ranks share.
     """
@@ -44,6 +45,7 @@ def save(
             save_shards(_state(step, model, momentum, optimizer, rank), checkpoint_id=str(part))
         dist.barrier()
         if rank == 0:
+            write_checksums(part)
             shutil.rmtree(aside, ignore_errors=True)
             if place.exists():
                 place.rename(aside)
@@ -63,7 +65,13 @@ def load(folder: Path | str, model: nn.Module, momentum: Momentum | None = None,
     """Put the newest whole checkpoint into the model, and say after how many steps it was; 0 if there is none.
 
     With another number of ranks than before, the ranks that are there again have their own momenta, others begin with
-    none.
+    none. The checksums are compared first, and nothing is unpickled but torch's own metadata and plain values. Still,
+    do not load checkpoints of strangers: a checksum shows damage, not who wrote the file, and a model can be poisoned.
+
+    Raises
+    ------
+    BadInput
+        On all ranks, if the checkpoint is damaged, holds another model, or asks for classes that are not ours.
     """
     found = saved(folder)
     if not found:
@@ -72,8 +80,9 @@ def load(folder: Path | str, model: nn.Module, momentum: Momentum | None = None,
         optimizer.zero_grad(set_to_none=True)  # torch makes room for a state only where there are no gradients
     rank = dist.get_rank()
     own, state = f"momentum {rank}", _state(0, model, momentum, optimizer, rank)
+    check_sums(found[-1], Wire(None, _device(model)))
     try:
-        known = FileSystemReader(str(found[-1])).read_metadata().state_dict_metadata
+        known = Reader(found[-1]).read_metadata().state_dict_metadata
         if not any(name.startswith(f"{own}.") for name in known):
             state.pop(own, None)
         there = {name.removeprefix("model.") for name in known if name.startswith("model.")}
@@ -81,10 +90,10 @@ def load(folder: Path | str, model: nn.Module, momentum: Momentum | None = None,
             raise BadInput(f"{found[-1]} holds another model: only one of both has {min(other)}.")
         with watched("loading a checkpoint"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            load_shards(state, checkpoint_id=str(found[-1]))
-    except (CheckpointException, OSError, ValueError, EOFError) as error:
-        if isinstance(error, BadInput):
-            raise
+            load_shards(state, storage_reader=Reader(found[-1]), planner=Planner())
+    except (BadInput, RankFailed):
+        raise
+    except (CheckpointException, Exception) as error:  # whatever a damaged file makes torch say
         what = str(error).strip().splitlines()[-1:] or [type(error).__name__]
         raise BadInput(
             f"{found[-1]} cannot be loaded ({what[0][:200]}); remove it to go on from the one before."
@@ -95,6 +104,10 @@ def load(folder: Path | str, model: nn.Module, momentum: Momentum | None = None,
     if optimizer is not None:
         set_optimizer_state_dict(model, optimizer, state["optimizer"])
     return int(state["step"])
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next((t.device for t in (*model.parameters(), *model.buffers())), torch.device("cpu"))
 
 
 def _trained(model: nn.Module) -> list[tuple[str, Any]]:

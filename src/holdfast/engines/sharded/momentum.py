@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
 from holdfast.errors import BadInput
+
+log = logging.getLogger("holdfast")
 
 
 class Momentum:
@@ -28,9 +31,16 @@ class Momentum:
             g.detach().copy_(self.next[p] * scale)
 
     def keep(self, sound: bool) -> None:
-        """The new momenta stay if what was sent was sound; numbers that are not finite leave no trace."""
+        """Keep the new momenta if what was sent was sound; if not, begin anew where the old ones are not finite.
+
+        Such numbers may come from a checkpoint or a faulty memory, and would exclude this rank for ever.
+        """
         if sound:
             self.held |= self.next
+        elif spoilt := [p for p, m in self.held.items() if not torch.isfinite(m).all()]:
+            log.warning("this rank's momentum was not finite and begins anew, for %d parameters", len(spoilt))
+            for p in spoilt:
+                del self.held[p]
         self.next = {}
 
     def state(self, parameters: Sequence[Tensor]) -> list[Tensor]:

@@ -37,8 +37,8 @@ def robust_all_reduce(
     float64, every rank decides alike, combines its columns, and all get the whole: the traffic of an all-reduce, the
     same bits everywhere. Tensors of any shapes and types; those of integers take their lower median; the last `beside`
     tensors (such as BatchNorm's statistics) are combined and not measured. Ranks whose numbers are not finite are
-    dropped by name; if too few are left, BadInput is raised on all ranks and the tensors stay as they are. Rules
-    that draw take an `rng` of the same seed on all ranks. Gives the decision: who was kept, left out, dropped;
+    dropped; if more than f are, or too few are left, BadInput is raised on all ranks and the tensors stay as they are.
+    Rules that draw take an `rng` of the same seed on all ranks. Gives the decision: who was kept, left out, dropped;
     rules on single coordinates must sort again for it, unless `explain` is false.
 
     Sound against faulty data and gradients on ranks whose program is honest. A rank that runs another program can lie
@@ -114,6 +114,15 @@ def _exchange(
     return Exchange.of(wire, layout, tensors), explain
 
 
+def refuse_parts(who: str, tensors: Sequence[Tensor]) -> None:
+    """Refuse tensors of which each rank holds a part alone: the rule compares whole vectors."""
+    if any(hasattr(t, "device_mesh") for t in tensors):
+        raise BadInput(
+            f"{who} was given DTensors, as FSDP2 makes them, of which each rank holds a part; "
+            "give whole tensors, as under DistributedDataParallel."
+        )
+
+
 def check(rule: Any, tensors: Sequence[Tensor], beside: int, rng: Rng | None) -> None:
     """Refuse what is no rule for ranks, and what holds no numbers to measure."""
     both = (rule.inner, rule.outer) if isinstance(rule, TwoPhase) else (rule,)
@@ -122,6 +131,7 @@ def check(rule: Any, tensors: Sequence[Tensor], beside: int, rng: Rng | None) ->
             raise BadInput(f"{one!r} was given; ranks take a rule that sees all vectors at once, such as MeanwO(f=3).")
     if rule.random and rng is None:
         raise BadInput(f"{rule!r} draws at random; pass rng=numpy.random.default_rng(seed).")
+    refuse_parts(repr(rule), tensors)
     if not sum(t.numel() for t in tensors[: len(tensors) - beside] if t.is_floating_point()):
         raise BadInput(
             f"{rule!r} was given {len(tensors)} tensors without a real number to measure; send at least one."

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from holdfast.decision import Decision
 from holdfast.engines.sharded.ledger import Ledger
 from holdfast.engines.sharded.momentum import Momentum
-from holdfast.engines.sharded.reduce import candidates, check
+from holdfast.engines.sharded.reduce import candidates, check, refuse_parts
 from holdfast.engines.sharded.watch import RankFailed, at
 from holdfast.engines.sharded.wire import Wire
 from holdfast.errors import BadInput
@@ -60,6 +60,11 @@ def two_phase_step(
         raise BadInput(f"two_phase_step was given {rule!r}; it takes a two-phase rule, such as Mean2P(f=3).")
     at(step)
     parameters = [p for p in model.parameters() if p.requires_grad]
+    if not parameters:
+        raise BadInput(
+            "two_phase_step was given a model that is frozen; at least one parameter must require a gradient."
+        )
+    refuse_parts("two_phase_step", parameters)
     buffers = [b for b in model.buffers() if not b.is_complex() and b.dtype != torch.bool]
     before = [t.detach().clone() for t in (*parameters, *buffers)]
     slopes = _slopes(model, loss, batch, parameters)
@@ -79,6 +84,8 @@ def two_phase_step(
         both = candidates([*slopes, *buffers], rule, group, beside=len(buffers), rng=rng)
     except BadInput as refusal:
         _load(parameters, buffers, before)
+        if momentum is not None:
+            momentum.keep(False)
         ledger.add(step, None, skipped=str(refusal))
         return Step(None, skipped=str(refusal))
     if momentum is not None:
@@ -127,7 +134,7 @@ def _slopes(model: nn.Module, loss: Loss, batch: Any, parameters: list[Any]) -> 
         loss(model, batch).backward()  # type: ignore[no-untyped-call]
     except RankFailed:
         raise
-    except (ArithmeticError, ValueError, RuntimeError) as error:  # such as labels that are no classes
+    except Exception as error:  # such as labels that are no classes, or a key that a sample lacks
         log.warning("this rank's gradient failed: %r", error)
         return [torch.full_like(p, torch.nan) for p in parameters]
     return [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]

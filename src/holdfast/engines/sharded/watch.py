@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -24,7 +25,7 @@ from torch.distributed.rendezvous import rendezvous
 from holdfast.errors import BadInput, BrokenRule, listing
 
 BEAT, QUIET, GRACE = 0.5, 3.0, 2.0  # seconds: between signs of life, until their lack means death, to end by oneself
-OVER, TOLD = "over", "told"
+OVER, TOLD, STOPPED = "over", "told", "stopped while "
 LINK = re.compile("gloo|nccl|connection|timed out|timeout|peer|socket", re.IGNORECASE)  # words of a broken exchange
 _current: Watch | None = None
 _begun = 0
@@ -94,7 +95,7 @@ class Watch:
     def explained(self, error: Exception) -> RankFailed:
         """Who is missing, told to all; asked by a rank whose exchange has failed."""
         self.stopping = True
-        self.say("stopped", True)
+        self.say(f"{STOPPED}{self.what}", True)
         why = self._lost()
         with suppress(Exception):
             before, until = self._signs(), time.monotonic() + QUIET
@@ -126,15 +127,26 @@ class Watch:
 
     def _missing(self, before: dict[int, list[Any]], after: dict[int, list[Any]]) -> str:
         """One sentence about ranks that gave no sign, or have not come where the others wait; "" if there are none."""
-        gone, late = [], []
+        gone, late, tardy = [], [], []
         for rank in range(self.size):
             if rank not in after or after[rank][0] == before.get(rank, [-1])[0]:
                 seen = f"last seen {after[rank][2]}" if rank in after else "never seen"
                 gone.append(f"rank {rank} is gone ({seen})")
             elif not after[rank][1]:
                 late.append(f"rank {rank} does not come (it is {after[rank][2]})")
-        told = gone or late  # who computes while another is dead may be well
+            elif rank in before and not before[rank][1]:
+                tardy.append(f"rank {rank} came too late (it was {before[rank][2]})")
+        told = gone or late or tardy or self._elsewhere(after)  # who computes while another is dead may be well
         return f"{listing(told)}; the job ends on all ranks." if told else ""
+
+    def _elsewhere(self, signs: dict[int, list[Any]]) -> list[str]:
+        """Ranks that wait for something else than most, as after a call that they skipped or made twice."""
+        doing = {rank: str(sign[2]).removeprefix(STOPPED) for rank, sign in signs.items()}
+        (usual, many), *_ = Counter(doing.values()).most_common(1)
+        if many <= len(doing) / 2:
+            return []
+        others = [rank for rank, what in doing.items() if what != usual]
+        return [f"rank {rank} made other calls (it is {doing[rank]}, most are {usual})" for rank in others]
 
 
 @contextmanager
