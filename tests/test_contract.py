@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -429,7 +430,7 @@ def test_a_flower_server_with_a_broken_rule_ends_with_the_sentence(monkeypatch: 
         start(Columns(named(monkeypatch, lambda means: means * np.nan)))
 
 
-def test_all_ranks_hear_of_a_broken_rule_and_end_with_its_sentence(tmp_path: Any) -> None:
+def test_all_ranks_hear_of_a_broken_rule_and_end_with_its_sentence(tmp_path: Path) -> None:
     said = job("breaking", 6, tmp_path, failed=6)
     weights = "PeerWeights() answered with weights that are not finite; the contract asks for finite ones."
     for rank, (by_weights, by_columns) in enumerate(results(tmp_path, 6)):
@@ -442,7 +443,7 @@ def test_all_ranks_hear_of_a_broken_rule_and_end_with_its_sentence(tmp_path: Any
 
 
 def test_the_command_line_says_it_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from holdfast.cli import main
 
@@ -450,8 +451,8 @@ def test_the_command_line_says_it_in_one_line(
         return np.zeros(D.shape[1])
 
     monkeypatch.setattr(Average, "weights", weights)
-    monkeypatch.setattr(sys, "argv", ["holdfast", "compare", "rows.npy", "--f", "1", "--rules", "Average()"])
-    monkeypatch.setattr("holdfast.cli.compare.load_all", lambda files: (X, list("012345")))
+    np.save(tmp_path / "rows.npy", X)
+    monkeypatch.setattr(sys, "argv", ["holdfast", "aggregate", "Average()", str(tmp_path / "rows.npy")])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
