@@ -25,7 +25,8 @@ def settled(rule: Stage, updates: Updates) -> Stage:
             f"({_reasons(updates, silent=False)}), and it tolerates {most}; mend the workers, {higher}or pass "
             "on_excess='lower'."
         )
-    for by in range(gone + silent + 1 if lower or gone + silent <= (most or 0) else 1):
+    among = gone + silent <= (rule.most_dropped(present + gone + silent) or 0)  # all can be among the f
+    for by in range(gone + silent + 1 if lower or among else 1):
         lowered = rule.lowered(by)
         if present >= lowered.least():
             return lowered

@@ -49,8 +49,8 @@ class Sight:
     def in_range(self, g: np.ndarray, core: int) -> bool:
         """Whether squares stayed in the range of floats; judged by the core-th smallest row."""
         low, high = RANGE["f4" if self.narrow else "f8" if self.wide else self.kind]
-        if self.narrow:  # a row that left the range would be lost in every repair
-            return bool(((low < g) & (g < high)).all())
+        if self.narrow and not np.isfinite(g).all():
+            return False
         return bool(low < core_size(g, self.points.k, core) < high)
 
     def rescaled(self, sizes: np.ndarray, core: int) -> Sight:
