@@ -80,7 +80,7 @@ class Stage(Value):
         return None
 
     def lowered(self, by: int) -> Self:
-        """The same with f lowered by so many, never below 0."""
+        """The same stage with f lowered by this number, never below 0."""
         f = self.tolerance()
         return self if f is None or by == 0 else replace(self, **{"f": max(0, f - by)})
 

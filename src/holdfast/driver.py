@@ -153,7 +153,7 @@ def _measured(stage: Stage, points: Points, rng: Rng | None) -> tuple[Points, Di
     """The points with the stage's anchors behind them, and the distances that it asks for."""
     points = points.anchored(stage.anchors)
     f = stage.tolerance()
-    core = None if f is None else points.k - f  # so many rows always hold an honest one
+    core = None if f is None else points.k - f  # any k - f rows hold an honest one
     return points, distances(points, stage.centres(points.names(), rng), wide=stage.precise, core=core)
 
 

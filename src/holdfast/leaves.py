@@ -48,7 +48,7 @@ class Leaf:
         return "f4" if self.kind == "f8" and not self.place.float64 else self.kind
 
     def spans(self, rows: int) -> Iterator[tuple[int, int]]:
-        """The columns in pieces, as many as may be read at once for so many rows."""
+        """The columns in pieces that are read at once for this number of rows."""
         view = not isinstance(self.data, Sequence) and self.data.dtype == self.place.dtype(self.kind)
         return spans(self.size, self.place.width(rows, view=view))
 

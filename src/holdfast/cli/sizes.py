@@ -14,7 +14,7 @@ from holdfast.structure import Malformed, flatten
 
 SPREAD = 4  # times the expected size that a file may have: other types, names and checksums differ
 SLACK_BYTES = 1 << 20  # that any file may have
-FREE_BYTES, FREE_RATIO = 1 << 28, 100  # a single file may unpack to so much, or to so many times its size
+FREE_BYTES, FREE_RATIO = 1 << 28, 100  # bytes that a single file may unpack to, and times its own size
 PACKED = (".npz", ".pt", ".pth")
 
 

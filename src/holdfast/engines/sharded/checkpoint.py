@@ -28,7 +28,7 @@ KEPT = 2  # checkpoints that stay
 def save(
     folder: Path | str, step: int, model: nn.Module, momentum: Momentum | None = None, optimizer: Any = None
 ) -> None:
-    """Save the state after so many steps, with a checksum per file; all ranks call this. The one before stays too.
+    """Save the state after these steps, with a checksum per file; all ranks call this. The one before stays too.
 
     Each rank's momentum is its own; model and optimizer are those that all ranks share.
     """
