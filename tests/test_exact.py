@@ -27,6 +27,8 @@ from holdfast import (
     StreamCenterwO,
     parse,
 )
+from holdfast.rules.exact_center import balls
+from holdfast.rules.subsets import largest
 from tests import laws
 from tests.clouds import attacked, gaussian, heterogeneous, ties
 from tests.oracles import kept, optimum, oracle
@@ -119,12 +121,12 @@ def test_a_search_for_the_first_set_that_runs_out_of_steps_keeps_one_of_least_di
         X = rng.integers(0, 2, (24, 12)).astype(float)
         exact = MDA(8).decide(X)
         for cap in (*range(5, 60, 6), 400):
-            try:
-                decision = MDA(8, cap=cap).decide(X)
-            except BadInput:
-                continue
+            decision = MDA(8, cap=cap).decide(X)
             assert len(decision.kept) == 16
-            assert decision.cost == exact.cost == pytest.approx(diameter(X[list(decision.kept)]))
+            assert decision.cost == pytest.approx(diameter(X[list(decision.kept)]))
+            if decision.bound != decision.cost:
+                continue
+            assert decision.cost == exact.cost
             assert decision.kept >= exact.kept  # in index order
             settled.add(decision.kept == exact.kept)
     assert settled == {True, False}
@@ -187,12 +189,88 @@ def test_a_cap_leaves_a_gap_that_is_told() -> None:
         assert few.cost <= begin.cost + 1e-12
 
 
-def test_too_many_subsets_are_refused_in_a_sentence() -> None:
-    X = gaussian(np.random.default_rng(0), 35, 3)
-    with pytest.raises(BadInput, match="2,319,959,400 subsets"):
-        SMEA(14, cap=50)(X)
-    with pytest.raises(BadInput, match="subsets"):
-        MDA(14, cap=1)(X)
+def mixes(n: int, f: int, d: int, seed: int) -> np.ndarray:
+    """Honest Gaussian vectors, and liars that send the means of two of them: no set of n - f stands out."""
+    rng = np.random.default_rng(seed)
+    H = rng.standard_normal((n - f, d))
+    return np.vstack([H, *(H[rng.permutation(n - f)[:2]].mean(axis=0)[None] for _ in range(f))])
+
+
+@pytest.mark.parametrize(
+    ("rule", "X", "measure"),
+    [
+        (SMEA(8), mixes(23, 8, 1000, 0), variance),
+        (SMEA(8, cap=5_000), gaussian(np.random.default_rng(0), 35, 100), variance),
+        (SMEA(14, cap=50), gaussian(np.random.default_rng(0), 35, 3), variance),
+        (MDA(14, cap=1), gaussian(np.random.default_rng(0), 35, 3), diameter),
+        (MDA(14, cap=30), gaussian(np.random.default_rng(0), 35, 40), diameter),
+    ],
+    ids=["mixes", "honest", "few nodes", "one step", "few steps"],
+)
+def test_a_search_that_ran_out_of_steps_refused_the_round(rule: Any, X: np.ndarray, measure: Any) -> None:
+    decision = rule.decide(X)
+    assert len(decision.kept) == len(X) - rule.f
+    assert 0 < decision.bound < decision.cost
+    assert decision.cost == pytest.approx(measure(X[list(decision.kept)]))
+    if isinstance(rule, MDA):
+        assert decision.cost <= 2 * decision.bound  # as CenterwO's set has it already
+    else:
+        start = spread(X[list(MeanwO(rule.f).decide(X).kept)]) / len(decision.kept)
+        assert decision.cost <= start, "never worse than what is proved of MeanwO"
+
+
+@pytest.mark.parametrize(("rule", "measure"), [(MDA, diameter), (SMEA, variance)])
+@pytest.mark.parametrize("cap", [1, 3, 10])
+def test_the_gap_of_a_search_that_did_not_end_is_true(rule: Any, measure: Any, cap: int) -> None:
+    for seed, X, f in instances(200):
+        decision = rule(f, cap=cap).decide(X)
+        best, size = brute(X, f, measure), float(np.abs(X).max()) + 1e-9
+        assert decision.bound <= best * (1 + 1e-7) + 1e-9 * size, seed
+        assert best <= decision.cost * (1 + 1e-7) + 1e-7 * size, seed
+
+
+def test_the_search_for_a_least_diameter_takes_few_steps_beyond_its_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = mixes(51, 25, 200, 1)
+    taken = []
+    plain = itertools.count
+
+    def counting() -> Any:
+        for i in plain():
+            taken.append(i)
+            yield i
+
+    monkeypatch.setattr("holdfast.rules.subsets.itertools.count", counting)
+    MDA(25, cap=200).decide(X)
+    assert len(taken) <= 200 + 2 + 2 * 11 * 26  # two more searches among 1,275 distances, one dive of f + 1 for each
+
+
+@pytest.mark.parametrize("n", [35, 130, 200])
+def test_the_start_of_the_search_for_a_ball_was_not_bounded_by_its_cap(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Balls are counted, each as n² / 30²: those of the start are as many as the search's, 20 times at most."""
+    made = []
+
+    def counting(D: np.ndarray, masks: np.ndarray) -> Any:
+        made.append(len(masks))
+        return balls(D, masks)
+
+    monkeypatch.setattr("holdfast.rules.exact_center.balls", counting)
+    rule = CenterExact(n // 5, cap=100)
+    X = gaussian(np.random.default_rng(0), n, 4)
+    decision: Any = rule.decide(X)
+    assert max(made) <= max(1, 100 * 30**2 // n**2, n if n < 30 else 0)
+    assert decision.bound <= decision.cost <= CenterwO(n // 5).decide(X).cost
+
+
+def test_the_start_of_the_search_for_an_eigenvalue_was_not_bounded_by_its_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def counting(D: np.ndarray, masks: np.ndarray) -> Any:
+        made.append(len(masks))
+        return largest(D, masks)
+
+    monkeypatch.setattr("holdfast.rules.subsets.largest", counting)
+    SMEA(30, cap=1000).decide(gaussian(np.random.default_rng(0), 90, 3))
+    assert sum(made) <= 3 * 1000 / 27 + 128  # the last nodes are opened 64 at once
 
 
 @pytest.mark.parametrize("kind", ["far", "copies", "sneak", "siege", "alie", "empire"])

@@ -19,6 +19,7 @@ from holdfast import (
     CWTM,
     MDA,
     NNM,
+    SMEA,
     Average,
     BadInput,
     CenterExact,
@@ -43,6 +44,7 @@ from holdfast.guarantees.choose import choose
 from holdfast.guarantees.criteria import SPREADS, aragg, ratios, subsets, worst
 from holdfast.guarantees.instances import drawn, structured
 from holdfast.guarantees.printed import paper
+from holdfast.guarantees.proved import unfinished
 from holdfast.guarantees.relative import relative
 from tests.clouds import KINDS, attacked, heterogeneous
 
@@ -547,6 +549,24 @@ def test_a_search_for_a_ball_that_ended_has_its_own_constant_though_it_stops_wit
     assert short.bound is not None
     assert short.cost > short.bound * 1.1
     assert promised(short, 30, 12) > bounds(CenterExact(12), 30)["kappa"].ours.value * 1.01  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("rule", "short"), [(MDA(12), MDA(12, cap=1)), (SMEA(12), SMEA(12, cap=1))], ids=repr)
+def test_a_set_that_is_not_the_best_had_the_constant_of_the_best(rule: Any, short: Any) -> None:
+    """The gap is in the constant, which is at most that of the worst gap, and the certificate stays true."""
+    X = np.random.default_rng(2).normal(size=(30, 2))
+    decision = short.decide(X)
+    assert decision.cost > decision.bound * 1.001
+    known = bounds(rule, 30)["kappa"].ours
+    worst = unfinished(rule, 30, 12, 2)["kappa"].value
+    assert known is not None
+    assert known.value * 1.001 < promised(decision, 30, 12) <= worst * (1 + 1e-6)
+    assert promised((NNM(12) >> short).decide(X), 30, 12) == inf
+    kappa = certificate(decision).kappa
+    assert kappa <= promised(decision, 30, 12)
+    for seed in range(200):
+        S = X[np.random.default_rng(seed).permutation(30)[:18]]
+        assert ((decision.value - S.mean(axis=0)) ** 2).sum() <= kappa * S.var(axis=0).sum()
 
 
 def test_a_search_behind_mixing_that_did_not_end_promises_nothing() -> None:

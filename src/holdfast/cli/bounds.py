@@ -16,7 +16,7 @@ from holdfast.guarantees.bounds import Promise, everyone, least, number, toleran
 from holdfast.guarantees.bounds import bounds as promised
 from holdfast.guarantees.choose import choose as ranked
 from holdfast.guarantees.criteria import CRITERIA, check
-from holdfast.guarantees.proved import Bound
+from holdfast.guarantees.proved import Bound, unfinished
 from holdfast.spec import parse
 
 Workers = Annotated[int, typer.Option("--n", help="Workers.")]
@@ -47,7 +47,8 @@ def bounds(
         about = {"n": n, "f": lie}
         say(json.dumps({name: about | {c: record(p) for c, p in ps.items()} for name, ps in found.items()}))
     elif rule:
-        Screen().print(Text(f"{rules[0]!r}, n = {n}, f = {lie}"), _one(found[repr(rules[0])]), sep="\n")
+        lines = [Text(f"{rules[0]!r}, n = {n}, f = {lie}"), _one(found[repr(rules[0])])]
+        Screen().print(*lines, *_capped(rules[0], n, lie, d), sep="\n")
     else:
         Screen().print(_all(found, n, lie))
 
@@ -62,6 +63,18 @@ def _one(promises: dict[str, Promise]) -> Table:
         others = quoted(promise.paper), quoted(promise.literature)
         table.add_row(CRITERIA[name], number(promise.least), number(promise.reached), promise.text, *others, place)
     return table
+
+
+def _capped(rule: Any, n: int, f: int, d: int | None) -> list[Text]:
+    """For a rule that searches: what holds in a round whose search ended at its cap."""
+    h = n - f
+    known = unfinished(rule, n, f, max(1, h - 1 if d is None else min(d, h - 1)))
+    constants = ", ".join(f"{CRITERIA[name]} ≤ {number(bound.value)}" for name, bound in known.items())
+    text = (
+        f"This holds if the search ended: the decision's cost is then its bound. If cap ended it: {constants}, "
+        "and less where cost / bound is small (docs/guarantees.md)."
+    )
+    return [Text(text)] if known else []
 
 
 def _all(found: dict[str, dict[str, Promise]], n: int, f: int) -> Table:

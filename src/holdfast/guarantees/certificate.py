@@ -21,7 +21,7 @@ from holdfast.guarantees.rates import number
 from holdfast.guarantees.relative import FIRST, doubt, lengths, relative
 from holdfast.leaves import Leaf
 from holdfast.points import Points
-from holdfast.rules import SMEA, CenterExact, GeometricMedian, MeanExact, MeanwO, Medoid, StreamCenterwO
+from holdfast.rules import MDA, SMEA, CenterExact, GeometricMedian, MeanExact, MeanwO, Medoid, StreamCenterwO
 from holdfast.rules.base import Chain
 from holdfast.rules.clustering import radii, scores
 from holdfast.updates import Measure, Updates, read
@@ -222,7 +222,7 @@ def _promised(decision: Decision, n: int, f: int) -> float:
     wider = ((1 + error) / (1 - error)) ** 2 if error < 1 else inf
     if isinstance(last, GeometricMedian | Medoid):
         wider *= (1 + FOUND * (1 + sqrt(h))) ** 2
-    if f and isinstance(last, MeanExact | CenterExact):
+    if f and isinstance(last, MeanExact | CenterExact | MDA | SMEA):
         return wider * _searched(decision, last, n, f)
     found = bounds(rule, n, f)["kappa"].ours
     return found.value * wider if found is not None and not found.fails else inf
@@ -236,6 +236,10 @@ def _searched(decision: Decision, last: Any, n: int, f: int) -> float:
     if decision.rule is not last:  # behind NNM
         found = bounds(decision.rule, n, f)["kappa"].ours
         return inf if found is None or miss > 1 + 1e-6 else found.value * miss**2 * (1 + _unsure(n, h))
+    if isinstance(last, MDA):  # the diameter is in the place of the least one
+        return (min(miss, 2.0) * sqrt(2) * f / sqrt(h) + aside) ** 2
+    if isinstance(last, SMEA):  # its start has at most twice the least sum of squares
+        return (1 + sqrt(min(miss, 2.0))) ** 2 * aside**2
     if isinstance(last, MeanExact):
         started = bounds(MeanwO(f), n, f)["kappa"].ours
         assert started is not None

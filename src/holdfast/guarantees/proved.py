@@ -106,6 +106,28 @@ def ours(rule: Any, n: int, f: int, r: int) -> Bounds:
     return _hopeless(rule, f)
 
 
+def unfinished(rule: Any, n: int, f: int, r: int) -> Bounds:
+    """What is still proved of a rule whose search ended at its cap, whatever the gap; empty for other rules."""
+    h, q = n - f, n - 2 * f
+    aside = sqrt(f / q)
+    if f == 0:
+        return {}
+    match rule:
+        case MDA():  # its set has at most twice the least diameter
+            same = Bound((2 * sqrt(2) * f / sqrt(h) + aside) ** 2, "MDA")
+            return {"lambda": Bound(3 * f / h, "MDA"), "kappa": same, "xi": same}
+        case SMEA():  # its largest eigenvalue is at most twice the least variance
+            wide = Bound((1 + sqrt(2 * r)) ** 2 * f / q, "SMEA")
+            return {"kappa": Bound((1 + sqrt(2)) ** 2 * f / q, "SMEA"), "xi": wide}
+        case MeanExact():
+            return _k_set("MeanExact", n, f, r, min(sqrt(2), sqrt(h / q)), inf)
+        case CenterExact():  # its ball is at most CenterwO's
+            ball = Bound((2 * f / sqrt(h - 1) + aside) ** 2, "CenterExact")
+            xi = Bound((2 * f * sqrt(2 / h) + aside) ** 2, "CenterExact")
+            return {"lambda": Bound(3 * f / h, "CenterExact"), "kappa": ball, "xi": xi}
+    return {}
+
+
 def is_mean(rule: Any, n: int) -> bool:
     """Whether the rule is the plain mean at f = 0."""
     if isinstance(rule, MultiKrum):

@@ -27,9 +27,10 @@ class CenterExact(DistanceRule):
     .. math:: F(X) = \bar{x}_S, \quad S \in \arg\min_{|S| = n - f} \min_c \max_{x \in S} \lVert x - c \rVert
 
     Strongly NP-hard (Shenmaier 2013) and, on the vectors of distributed learning, harder than MeanExact. After `cap`
-    nodes (fewer where n is beyond 30) the best set found so far is taken, which is at least as good as CenterwO's; the
-    decision's cost and bound, both radii, say how far from the optimum it can be at most. O(n² d) time beyond the
-    search. Where several sets fit into the smallest ball, the nearest to its centre are taken.
+    nodes (fewer where n is beyond 30) the best set found so far is taken, which is at least as good as CenterwO's. The
+    search begins with at most as many neighbourhoods, those of the best centres. The decision's cost and bound, both
+    radii, say how far from the optimum it can be at most. O(n² d) time beyond the search.
+    Where several sets fit into the smallest ball, the nearest to its centre are taken.
 
     >>> CenterExact(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
@@ -83,12 +84,12 @@ def balls(D: Distances, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
 def search(D: Distances, f: int, cap: int) -> tuple[np.ndarray, float, float]:
     """The best n - f points, the squared radius of their ball, and a lower bound on that of any n - f points."""
     n, h = len(D), len(D) - f
-    best, radius = _start(D, h)
+    cap = max(1, int(cap * min(1.0, (30 / n) ** 2)))  # a ball costs n²
+    best, radius = _start(D, h, cap)
     removed, kept = np.zeros((1, n), bool), np.zeros((1, n), bool)
     bound, opened, closed = np.zeros(1), 0, radius
-    cap = max(1, int(cap * min(1.0, (30 / n) ** 2)))  # a ball costs n²
     while len(bound) and opened < cap:
-        first = np.argsort(bound, kind="stable")[:BATCH]
+        first = np.argsort(bound, kind="stable")[: min(BATCH, cap)]
         rest = np.setdiff1d(np.arange(len(bound)), first)
         opened += len(first)
         gone, stay, low = removed[first], kept[first], bound[first]
@@ -132,9 +133,13 @@ def _children(
     return out
 
 
-def _start(D: Distances, h: int) -> tuple[np.ndarray, float]:
-    """A good set to begin with: each point's neighbourhood, then the nearest to its ball's centre, while that helps."""
-    masks = np.unique(neighbourhoods(D, h), axis=0)
+def _start(D: Distances, h: int, most: int) -> tuple[np.ndarray, float]:
+    """A good set to begin with: each point's neighbourhood, then the nearest to its ball's centre, while that helps.
+
+    Of more than `most` points those with the nearest h-th neighbour, so that CenterwO's set is among them.
+    """
+    first = np.argsort(radii(D, h), kind="stable")[:most] if most < len(D) else np.arange(len(D))
+    masks = np.unique(neighbourhoods(D[first], h), axis=0)
     _, apart, sizes, _ = balls(D, masks)
     for _ in range(20):
         steps = neighbourhoods(apart, h)

@@ -9,10 +9,16 @@ from contextlib import suppress
 
 import numpy as np
 
-from holdfast.errors import BadInput
 from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, Tolerance, value
-from holdfast.rules.clustering import concentrated, even, neighbourhoods
+from holdfast.rules.clustering import concentrated, even, finite, nearest, neighbourhoods, radii
+from holdfast.rules.exact_mean import ranked_bound
 from holdfast.values import Count
+
+AT_ONCE = 1 << 22  # numbers of all the matrices whose eigenvalues are sought together
+
+
+class _OutOfSteps(Exception):
+    """A search has used up its budget."""
 
 
 @value
@@ -22,8 +28,10 @@ class MDA(DistanceRule):
     .. math:: F(X) = \bar{x}_S, \quad S \in \arg\min_{|S| = n-f} \max_{x, y \in S} \lVert x - y \rVert
 
     (f, λ)-resilient for λ = 2f/(n-f), exactly. Whether a diameter is possible is a vertex cover of f among the pairs
-    that are farther apart, which a search tree finds in about 1.5^f steps instead of trying all subsets; after `cap`
-    steps it refuses and says how many subsets there are. The decision's cost is the diameter. O(n² d) time beyond.
+    that are farther apart, which a search tree finds in about 1.5^f steps instead of trying all subsets. After `cap`
+    steps, and some 40f more to use what was found, the best set so far is taken. The decision's cost is its diameter,
+    the bound one that no n - f vectors go below; the cost is never more than twice the bound, and
+    λ ≤ (1 + cost/bound) f/(n-f). O(n² d) time beyond.
     Ties go to the lowest index: of several sets of least diameter, the first one in index order is kept. The search
     for it takes what is left of `cap`. If that is not enough, the answer still has the least diameter, and only the
     workers that were decided by then are those of the first set.
@@ -38,37 +46,90 @@ class MDA(DistanceRule):
     promise = "λ = 2f/(n-f)"
     time = "n² d + 1.5^f n²"
     why = "outside the set of least diameter"
-    fails = "in a sneak, within the diameter; and for large f the search refuses"
+    fails = "in a sneak, within the diameter; for large f the search ends at its cap and tells the gap"
     source = "El Mhamdi et al. 2018"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
-        n, steps = len(D), itertools.count()
-        square, cover = self._least(D, steps)
-        cover = self._first(square < D, cover, steps)
-        kept = np.flatnonzero(~cover)[: n - self.f]
-        return Choice(even(kept, n), math.sqrt(square), math.sqrt(square), power=1)
+        n, steps = len(D), _Budget(self.cap)
+        squares = np.unique(D)
+        low, high, cover = self._least(D, squares, steps)
+        if low < high:
+            return self._unfinished(D, squares, (low, high, cover))
+        cover = self._first(squares[high] < D, cover, steps)
+        least = math.sqrt(float(squares[high]))
+        return Choice(even(np.flatnonzero(~cover)[: n - self.f], n), least, least, power=1)
 
-    def _least(self, D: Distances, steps: itertools.count[int]) -> tuple[float, np.ndarray]:
-        """The least squared diameter of n - f points, and at most f points without which the others have it."""
-        squares, nobody = np.unique(D), np.zeros(len(D), bool)
+    def _least(self, D: Distances, squares: np.ndarray, steps: _Budget) -> tuple[int, int, np.ndarray]:
+        """Between which positions the least squared diameter of n - f points is, and a cover for the second.
+
+        The two are equal unless the steps ran out.
+        """
+        nobody = np.zeros(len(D), bool)
         low, high, cover = 0, len(squares) - 1, nobody
-        while low < high:
-            middle = (low + high) // 2
-            found = self._cover(squares[middle] < D, nobody, steps)
+        with suppress(_OutOfSteps):
+            while low < high:
+                middle = (low + high) // 2
+                found = self._cover(squares[middle] < D, nobody, steps)
+                if found is None:
+                    low = middle + 1
+                else:
+                    high, cover = middle, found
+        return low, high, cover
+
+    def _unfinished(self, D: Distances, squares: np.ndarray, known: tuple[int, int, np.ndarray]) -> Choice:
+        """The best set that is at hand when the steps ran out, and the diameter that none goes below.
+
+        The n - f points nearest to a centre have at most twice its radius as diameter, and every point of a set of
+        n - f has its (n-f)-th neighbour within the set's diameter. One dive for each diameter then tells of more:
+        it finds a cover, or proves that there is none, or says nothing.
+        """
+        n, h = len(D), len(D) - self.f
+        low, high, cover = known
+        radius = radii(D, h)
+        ball = nearest(D, int(radius.argmin()), h)
+        low = max(low, int(np.searchsorted(squares, np.partition(radius, h - 1)[h - 1])))
+        around = int(np.searchsorted(squares, D[np.ix_(ball, ball)].max()))
+        if around < high:
+            high, cover = around, ~np.isin(np.arange(n), ball)
+        lowest = low
+        while lowest < high:  # the least diameter for which a dive finds a cover
+            middle = (lowest + high) // 2
+            found = self._dive(squares[middle] < D)
             if found is None:
-                low = middle + 1
+                lowest = middle + 1
             else:
                 high, cover = middle, found
-        return float(squares[high]), cover
+        highest = high
+        while low < highest:  # the least diameter that a dive does not prove impossible
+            middle = (low + highest) // 2
+            if self._impossible(squares[middle] < D):
+                low = middle + 1
+            else:
+                highest = middle
+        kept = np.flatnonzero(~cover)[:h]
+        cost = math.sqrt(float(D[np.ix_(kept, kept)].max()))
+        return Choice(even(kept, n), cost, min(cost, math.sqrt(float(squares[low]))), power=1)
 
-    def _first(self, conflict: np.ndarray, cover: np.ndarray, steps: itertools.count[int]) -> np.ndarray:
+    def _dive(self, conflict: np.ndarray) -> np.ndarray | None:
+        """A cover, if the first path of the search tree ends with one."""
+        with suppress(_OutOfSteps):
+            return self._cover(conflict, np.zeros(len(conflict), bool), _Budget(self.f))
+        return None
+
+    def _impossible(self, conflict: np.ndarray) -> bool:
+        """Whether the first path of the search tree ends with the proof that there is no cover."""
+        with suppress(_OutOfSteps):
+            return self._cover(conflict, np.zeros(len(conflict), bool), _Budget(self.f)) is None
+        return False
+
+    def _first(self, conflict: np.ndarray, cover: np.ndarray, steps: _Budget) -> np.ndarray:
         """The cover that keeps the set of n - f points that is first in index order.
 
         Each point in turn is kept if some cover does without it. Most points are not in the cover at hand, which
         is the answer for them; for the others a search looks for another cover.
         """
         gone = np.zeros(len(cover), bool)  # what the points before exclude
-        with suppress(BadInput):  # out of steps: the cover at hand keeps a set of least diameter
+        with suppress(_OutOfSteps):  # the cover at hand keeps a set of least diameter
             for point in range(len(cover)):
                 if np.count_nonzero(~cover[:point]) == len(cover) - self.f:
                     break
@@ -81,7 +142,7 @@ class MDA(DistanceRule):
                     gone |= conflict[point]
         return cover
 
-    def _cover(self, conflict: np.ndarray, gone: np.ndarray, steps: itertools.count[int]) -> np.ndarray | None:
+    def _cover(self, conflict: np.ndarray, gone: np.ndarray, steps: _Budget) -> np.ndarray | None:
         """At most f points, all that are gone among them, without which no pair is in conflict; None if there are none.
 
         A point is added only if it is in conflict with a point that is not gone.
@@ -91,8 +152,7 @@ class MDA(DistanceRule):
             gone, left = open_.pop()
             if left < 0:
                 continue
-            if next(steps) > self.cap:
-                _refuse(self, len(conflict), self.f)
+            steps.take()
             edges = conflict & ~gone & ~gone[:, None]
             degree = edges.sum(axis=1)
             pick = int(degree.argmax())
@@ -107,11 +167,17 @@ class MDA(DistanceRule):
         return None
 
 
-def _refuse(rule: DistanceRule, n: int, f: int) -> None:
-    raise BadInput(
-        f"{rule!r} was given n = {n} vectors, of which {math.comb(n, f):,} subsets could be the best, and gave up; "
-        "raise cap, lower f, or take MeanExact, which has the same worst case and a better bound."
-    )
+class _Budget:
+    """How many steps a search may still take."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps + 1
+
+    def take(self) -> None:
+        """Count a step; raise when there are none left."""
+        if self.left <= 0:
+            raise _OutOfSteps
+        self.left -= 1
 
 
 @value
@@ -122,8 +188,10 @@ class SMEA(DistanceRule):
 
     (f, ξ)-robust averaging for ξ = 4f/(n-2f), exactly. By branch and bound: the scatter of a set only grows with its
     points, so a few that are too scattered rule out all sets that hold them. After `cap` nodes (fewer where n is beyond
-    30) it refuses and says how many subsets there are. Eigenvalues are exact; ByzFL takes one step of the power method
-    from a random start, whose answer changes from call to call. The decision's cost is the eigenvalue.
+    30) the best set found so far is taken: ξ ≤ (1 + √(cost/bound))² f/(n-2f), and κ is never more than MeanwO's
+    (1 + √2)² f/(n-2f). Eigenvalues are exact; ByzFL takes one step of the power method from a random start, whose
+    answer changes from call to call. The decision's cost is the eigenvalue, the bound one that no n - f vectors go
+    below.
 
     >>> SMEA(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
@@ -136,20 +204,22 @@ class SMEA(DistanceRule):
     promise = "ξ = 4f/(n-2f)"
     time = "n² d + search"
     why = "outside the set of least largest eigenvalue"
-    fails = "in a sneak, within the covariance; and for large n and f the search refuses"
+    fails = "in a sneak, within the covariance; for large n and f the search ends at its cap and tells the gap"
     source = "Allouah et al. 2023b"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
         n, h = len(D), len(D) - self.f
-        starts, _ = concentrated(D, np.unique(neighbourhoods(D, h), axis=0))
+        price = max(1.0, (n / 30) ** 3)  # eigenvalues cost n³
+        starts = _starts(D, h, max(1, int(self.cap / price)))
         tops = largest(D, starts)
         best, least = starts[int(tops.argmin())], float(tops.min())
         order = np.argsort(-(best @ np.minimum(D, 1e300)), kind="stable")  # far ones first: they rule out most
         tie, opened = itertools.count(), 0
         heap = [(0.0, next(tie), np.zeros(n, bool), 0)]  # bound, order, kept, how many are decided
         while heap and heap[0][0] < least * (1 - 1e-12):
-            if opened * max(1.0, (n / 30) ** 3) > self.cap:  # eigenvalues cost n³
-                _refuse(self, n, self.f)
+            if opened * price > self.cap:
+                bound = max(heap[0][0], eigenvalue_bound(D, best, least))
+                return Choice(even(np.flatnonzero(best), n), least, bound)
             opened += min(64, len(heap))
             batch = [heapq.heappop(heap) for _ in range(min(64, len(heap)))]
             made = [child for node in batch for child in self._children(node, order, h)]
@@ -181,8 +251,43 @@ class SMEA(DistanceRule):
         return out
 
 
+def _starts(D: Distances, h: int, most: int) -> np.ndarray:
+    """Good sets to begin with, each once: of more than `most` those of least sum of squares."""
+    masks, costs = concentrated(D, np.unique(neighbourhoods(D, h), axis=0))
+    _, once = np.unique(masks, axis=0, return_index=True)
+    once = np.sort(once)
+    return masks[np.sort(once[np.argsort(costs[once], kind="stable")[:most]])]
+
+
+def eigenvalue_bound(D: Distances, best: np.ndarray, least: float) -> float:
+    """A lower bound on the largest eigenvalue of the covariance of any set as large as the best, which has `least`.
+
+    Of k directions at right angles, the largest eigenvalue is at least the mean variance along them, and that is at
+    least the least sum of squares of any h points as seen along them, over hk. The directions are the k widest of
+    the best set, for each k. Two points more than 2h times `least` apart are in no better set.
+    """
+    h = int(best.sum())
+    possible = best | ((2 * h * least * (1 + 1e-9) >= D).sum(axis=1) >= h)
+    D, w = finite(D[np.ix_(possible, possible)]), best[possible] / h
+    g = D @ w - 0.5 * w @ D @ w
+    B = 0.5 * (g[:, None] + g - D)[:, w > 0]  # inner products, seen from the mean of the best set
+    values, vectors = np.linalg.eigh(B[w > 0])
+    wide = np.flatnonzero(values > 1e-6 * values[-1])[::-1]
+    along = B @ vectors[:, wide] / np.sqrt(values[wide])  # every point's place along each direction
+    apart, bound = np.zeros_like(D), 0.0
+    for k in range(len(wide)):
+        apart = apart + (along[:, k, None] - along[:, k]) ** 2
+        bound = max(bound, ranked_bound(np.sort(apart, axis=1), h) / (h * (k + 1)))
+    return min(least, bound * (1 - 1e-6))
+
+
 def largest(D: Distances, masks: np.ndarray) -> np.ndarray:
     """Largest eigenvalue of the covariance of each set of points."""
+    many = max(1, AT_ONCE // D.size)
+    return np.concatenate([_largest(D, masks[s : s + many]) for s in range(0, len(masks), many)])
+
+
+def _largest(D: Distances, masks: np.ndarray) -> np.ndarray:
     W = masks / np.maximum(1, masks.sum(axis=1, keepdims=True))
     D = np.minimum(D, 1e300)
     g = W @ D - 0.5 * np.einsum("bi,ij,bj->b", W, D, W)[:, None]
