@@ -160,6 +160,10 @@ class Mixing(Stage):
         """The same for workers of different mass, and the masses of the sums; a stage without such a form refuses."""
         raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
 
+    def distances_after(self, D: Distances, M: np.ndarray) -> Distances | None:
+        """The squared distances of the centres to the points that M makes, where they follow from D; None: measure."""
+        return None
+
 
 class DistanceRule(Stage):
     """A rule that decides from squared distances alone: mixing with one row."""

@@ -11,7 +11,7 @@ from holdfast.choice import Choice, checked_weights
 from holdfast.contract import CoordinateRule, DistanceRule, Mixing, OnePass, Rng, Stage
 from holdfast.decision import Decision
 from holdfast.errors import BadInput
-from holdfast.geometry import distances
+from holdfast.geometry import distances, remember
 from holdfast.points import NotFinite, Points
 from holdfast.settle import note_of, settled
 from holdfast.updates import Distances, Updates
@@ -166,8 +166,14 @@ def mix_points(
     D = seen.D.copy()
     M, mass = (scaled.mix(D, rng), None) if mass is None else scaled.mix_by_mass(D, mass, rng)
     M = checked_weights(repr(stage), M, (stage.size(points.k), len(seen_from)))
-    same = len(M) == points.k and np.array_equal(M, np.eye(*M.shape))  # not the first rows alone
-    return (points if same else seen_from.mixed(M)), seen, mass
+    if len(M) == points.k and np.array_equal(M, np.eye(*M.shape)):  # not the first rows alone
+        return points, seen, mass
+    made, after = seen_from.mixed(M), scaled.distances_after(seen.D, M)
+    centres = stage.centres(made.names(), rng) if after is not None else None
+    if after is not None and centres is not None and np.isfinite(after).all():
+        table = Distances(after, seen.scale, seen.error)
+        remember(made.anchored(stage.anchors), centres, table, wide=stage.precise, core=stage.tolerance())
+    return made, seen, mass
 
 
 def _ball(choice: Choice, points: Points, scale: float) -> tuple[int, float] | None:

@@ -44,7 +44,7 @@ def distances(
     ([[0.0, 25.0], [25.0, 0.0]], 1.0, True)
     """
     centres = np.arange(len(points)) if centres is None else np.asarray(centres)
-    core = max(1, min(points.k, points.k // 2 + 1 if core is None else core))
+    core = _core(points, core)
     asked = (*points.key(), centres.tobytes(), wide, core)
     known = points.source.measured
     if asked not in known:
@@ -54,36 +54,49 @@ def distances(
     return known[asked]
 
 
+def remember(points: Points, centres: np.ndarray, table: Distances, *, wide: bool, core: int | None) -> None:
+    """Keep distances that follow from others, as if they had been measured."""
+    points.source.measured[(*points.key(), centres.tobytes(), wide, _core(points, core))] = table
+
+
+def _core(points: Points, core: int | None) -> int:
+    return max(1, min(points.k, points.k // 2 + 1 if core is None else core))
+
+
 def _measured(points: Points, centres: np.ndarray, core: int, *, wide: bool) -> Distances:
     if len(centres) == 0:
         return Distances(np.zeros((0, len(points))))
     sight = Sight(points, wide=wide or points.mix is not None)
-    table, g = _filled(sight, centres)
-    if sight.in_range(g, core):
+    table = _filled(sight, centres, core)
+    if table is not None:
         return table
     sizes = sizes_of(points)
     if not sizes.any():  # nothing was sent but zeros
-        return Distances(np.zeros(table.D.shape))
-    return _filled(sight.rescaled(sizes, core), centres)[0]
+        return Distances(np.zeros((len(centres), len(points))))
+    table = _filled(sight.rescaled(sizes, core), centres)
+    assert table is not None
+    return table
 
 
-def _filled(sight: Sight, centres: np.ndarray) -> tuple[Distances, np.ndarray]:
-    """The whole table, and the squared lengths of the points at its scale."""
+def _filled(sight: Sight, centres: np.ndarray, core: int | None = None) -> Distances | None:
+    """The whole table; None if the first look shows that the core-th smallest row needs another scale."""
     n = len(sight.points)
     table = Table.empty(centres, n)
-    todo, lengths = [Group(np.arange(n), None, 0, np.ones(table.D.shape, bool))], np.zeros(0)
+    todo = [Group(np.arange(n), None, 0, np.ones(table.D.shape, bool))]
     while todo:
         group = todo.pop()
         seen = measure(sight, group, np.flatnonzero(table.row[group.K] >= 0))
+        if group.depth == 0 and core is not None and not sight.in_range(seen.g, core):
+            return None  # before anything is repaired at a scale that will not be used
         doubtful, error = certify(sight, group, seen)
         table.error = max(table.error, error)
         if group.depth == 0:  # everyone
-            table.D[table.row[seen.left]], lengths = seen.D, seen.g
+            table.D[table.row[seen.left]] = seen.D
         else:
             at = np.ix_(table.row[group.K[seen.left]], group.K)
             table.D[at] = np.where(group.pairs, seen.D, table.D[at])
         todo += repair(sight, group, doubtful, table)
-    return Distances(table.D, sight.scale, table.error), lengths
+    return Distances(table.D, sight.scale, table.error)
 
 
 @dataclass
@@ -126,10 +139,13 @@ def measure(sight: Sight, group: Group, left: np.ndarray) -> Seen:
     G, g = sight.gram(group.K, left, group.pivot, wide=wide)
     far = np.flatnonzero(~np.isfinite(g))
     if len(far) and not wide and sight.kind == "f4" and not sight.narrow:  # float32 overflowed: those rows in float64
-        H, h = sight.gram(group.K, far, group.pivot, wide=True)
-        G[:, far] = H[:, left].T
-        G[np.isin(left, far)] = H[np.isin(far, left)]
-        g[far] = h[far]
+        both = np.isin(left, far)
+        some = np.arange(len(g)) if both.any() else np.union1d(left, far)  # whose products are asked for
+        H, h = sight.gram(group.K[some], np.searchsorted(some, far), group.pivot, wide=True)
+        G[:, far] = H[:, np.searchsorted(some, left)].T
+        if both.any():
+            G[both] = H[np.isin(far, left)]
+        g[far] = h[np.searchsorted(some, far)]
     if sight.points.unseen and not np.isfinite(g).all():
         raise NotFinite
     D = np.maximum(g[left, None] + g - 2 * G, 0.0)

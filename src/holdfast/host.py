@@ -68,6 +68,10 @@ class Host(Place):
     def take(self, x: Array, rows: np.ndarray) -> np.ndarray:
         return np.asarray(x[rows])
 
+    def put_rows(self, block: Array, at: np.ndarray, rows: Array) -> np.ndarray:
+        block[at] = rows
+        return np.asarray(block)
+
     def stack(self, rows: Sequence[Array], kind: Kind) -> np.ndarray:
         out = np.empty((len(rows), *rows[0].shape), DTYPES[kind])
         for at, row in enumerate(rows):

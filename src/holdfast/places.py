@@ -80,6 +80,12 @@ class Place:
         at = self.xp.asarray(rows.astype(np.int64 if self.int64 else np.int32), device=self.device)
         return self.xp.take(x, at, axis=0)
 
+    def put_rows(self, block: Array, at: np.ndarray, rows: Array) -> Array:
+        """A block of ours with other rows where `at` is true; it may be changed in place."""
+        order = np.arange(len(at))
+        order[at] = len(at) + np.arange(int(at.sum()))
+        return self.take(self.xp.concat([block, rows]), order)
+
     def stack(self, rows: Sequence[Array], kind: Kind) -> Array:
         """Rows as one block."""
         return self.xp.stack([self.bring(row, kind) for row in rows])

@@ -114,7 +114,7 @@ class Points:
         block = leaf.block(self.basis[used], s, e, wide=True)
         if self.home is not None:
             block = block - leaf.block(self.basis[[self.home]], s, e, wide=True)
-        return weighted(leaf.place, M[:, used], block)
+        return mixture(leaf.place, M[:, used], block)
 
     def pieces(self, rows: int) -> Iterator[tuple[Leaf, int, int]]:
         """The measured columns, in pieces that are read at once for so many rows."""
@@ -145,6 +145,18 @@ class Points:
             if at is not None:
                 w[at] += weight
         return w
+
+
+def mixture(place: Place, M: np.ndarray, block: Array) -> Array:
+    """M @ block, where points that are rows of the block are copied and only the others are summed."""
+    plain = (np.count_nonzero(M, axis=1) == 1) & (M.max(axis=1, initial=0.0) == 1.0)
+    if not plain.any():
+        return weighted(place, M, block)
+    rows = place.take(block, np.where(plain, M.argmax(axis=1), 0))
+    if plain.all():
+        return rows
+    used = np.flatnonzero(M[~plain].any(axis=0))
+    return place.put_rows(rows, ~plain, weighted(place, M[np.ix_(~plain, used)], place.take(block, used)))
 
 
 def weighted(place: Place, M: np.ndarray, block: Array) -> Array:

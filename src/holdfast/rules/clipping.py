@@ -11,6 +11,7 @@ from holdfast.rules.base import DistanceRule, Distances, Mixing, Rng, Stage, Tol
 from holdfast.values import Count, Positive
 
 FAR = 1e8  # in radii: beyond this only the direction of a vector matters, and weights would lose their digits
+THERE = 1e-6  # how much farther than the limit a vector may be that a pull before has put there
 BEYOND = 2.0**-300  # brings a vector whose squared length overflows back into sight, for the next pull
 
 Anchor = Literal["start", "origin", "medoid"]
@@ -50,9 +51,16 @@ class Pull(Mixing):
         centre = int(middle.argmin())
         limit = FAR * max(float(np.sqrt(middle[centre])), self.length)
         shrink = _shrink(D[centre, :n], limit, self.beyond)
+        shrink[shrink > 1 - THERE] = 1.0
         M = np.eye(n, D.shape[1]) * shrink[:, None]
         M[:, centre if self.anchor == "medoid" else n] += 1 - shrink
         return M
+
+    def distances_after(self, D: Distances, M: np.ndarray) -> Distances | None:
+        """Along its ray from the anchor a vector's distance to it shrinks as the vector does."""
+        if self.anchor == "medoid":
+            return None
+        return np.append(D[:, :-1] * M[:, : len(M)].diagonal() ** 2, D[:, -1:], axis=1)
 
 
 def _shrink(squares: np.ndarray, limit: float, beyond: float = 0.0) -> np.ndarray:

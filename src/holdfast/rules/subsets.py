@@ -252,8 +252,10 @@ class SMEA(DistanceRule):
 
 
 def _starts(D: Distances, h: int, most: int) -> np.ndarray:
-    """Good sets to begin with, each once: of more than `most` those of least sum of squares."""
+    """Good sets to begin with; if there are more than `most`, each once, and those of least sum of squares."""
     masks, costs = concentrated(D, np.unique(neighbourhoods(D, h), axis=0))
+    if len(masks) <= most:
+        return masks
     _, once = np.unique(masks, axis=0, return_index=True)
     once = np.sort(once)
     return masks[np.sort(once[np.argsort(costs[once], kind="stable")[:most]])]
