@@ -69,8 +69,9 @@ class Host(Place):
         return np.asarray(x[rows])
 
     def put_rows(self, block: Array, at: np.ndarray, rows: Array) -> np.ndarray:
-        block[at] = rows
-        return np.asarray(block)
+        out = np.asarray(block)
+        out[at] = rows
+        return out
 
     def stack(self, rows: Sequence[Array], kind: Kind) -> np.ndarray:
         out = np.empty((len(rows), *rows[0].shape), DTYPES[kind])

@@ -84,10 +84,10 @@ def _search(D: Distances) -> Weights:
         k, radius = int(r.argmin()), float(np.median(r))
         if k not in asked:
             asked.add(k)
-            if radius == 0 or _outweighed(D, k) <= 1 + 1e-9:
+            if radius == 0 or _outweighed(D, k, STILL * radius) <= 1 + 1e-9:
                 return even(np.array([k]), n)
         if r[k] <= STILL * radius:
-            w = _leave(D, k)
+            w = _leave(D, k, STILL * radius)
             continue
         steps = (_step(D, w, 0.0), *_newton(D, w, r, taken))
         new = min(steps, key=lambda v: _lengths(D, v).sum())
@@ -109,18 +109,21 @@ def _newton(D: Distances, w: Weights, r: np.ndarray, taken: int) -> tuple[Weight
     return (w + c - c.sum() * w,)
 
 
-def _pulls(D: Distances, k: int) -> tuple[Weights, int]:
-    """The unit pulls of the other vectors on vector k, as weights 1/distance; and how many copies it has."""
+def _pulls(D: Distances, k: int, near: float) -> tuple[Weights, int]:
+    """The unit pulls of the other vectors on vector k, as weights 1/distance; and how many copies it has.
+
+    What is as near as the answer may still move counts as a copy: near-copies would only pull each other.
+    """
     r = np.sqrt(D[k])
-    copies = r == 0
+    copies = r <= near
     u = np.zeros(len(D))
     u[~copies] = 1 / r[~copies]
     return u, int(copies.sum())
 
 
-def _outweighed(D: Distances, k: int) -> float:
+def _outweighed(D: Distances, k: int, near: float) -> float:
     """Size of the others' summed pull on vector k over its copies: at most 1 where it is the median."""
-    u, copies = _pulls(D, k)
+    u, copies = _pulls(D, k, near)
     u[k] -= u.sum()
     rounding = (
         ROUNDING * np.abs(u) @ D @ np.abs(u)
@@ -128,10 +131,10 @@ def _outweighed(D: Distances, k: int) -> float:
     return float(np.sqrt(max(0.0, -0.5 * u @ D @ u) + rounding) / copies)
 
 
-def _leave(D: Distances, k: int) -> Weights:
+def _leave(D: Distances, k: int, near: float) -> Weights:
     """A step away from vector k, on which the iteration sits though it is not the median (Vardi and Zhang 2000)."""
-    u, _ = _pulls(D, k)
-    stay = min(1.0, 1 / _outweighed(D, k))
+    u, _ = _pulls(D, k, near)
+    stay = min(1.0, 1 / _outweighed(D, k, near))
     w = (1 - stay) * u / u.sum()
     w[k] += stay
     return w
