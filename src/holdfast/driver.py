@@ -170,7 +170,7 @@ def mix_points(
         return points, seen, mass
     made, after = seen_from.mixed(M), scaled.distances_after(seen.D, M)
     centres = stage.centres(made.names(), rng) if after is not None else None
-    if after is not None and centres is not None and np.isfinite(after).all():
+    if after is not None and centres is not None:
         table = Distances(after, seen.scale, seen.error)
         remember(made.anchored(stage.anchors), centres, table, wide=stage.precise, core=stage.tolerance())
     return made, seen, mass

@@ -58,7 +58,7 @@ class Pull(Mixing):
 
     def distances_after(self, D: Distances, M: np.ndarray) -> Distances | None:
         """Along its ray from the anchor a vector's distance to it shrinks as the vector does."""
-        if self.anchor == "medoid":
+        if self.anchor == "medoid" or not np.isfinite(D).all():
             return None
         return np.append(D[:, :-1] * M[:, : len(M)].diagonal() ** 2, D[:, -1:], axis=1)
 
