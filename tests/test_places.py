@@ -124,6 +124,20 @@ def test_only_n_by_n_numbers_leave_a_device(rule: Any, d: int, library: str, mov
     assert moved() <= 8 * (n * n + 8 * n) + 64
 
 
+@pytest.mark.parametrize("library", NARROW, indirect=True)
+@pytest.mark.parametrize("size", [1e-10, 1e-20, 1e-30, 1e-36])
+@pytest.mark.parametrize("where", ["around the origin", "around a row"])
+def test_rows_much_smaller_than_others_have_certified_distances_without_float64(
+    library: str, size: float, where: str
+) -> None:
+    X = np.random.default_rng(0).standard_normal((9, 50)).astype(np.float32)
+    X[:3] = X[:3] * np.float32(size) + (X[3] if where == "around a row" else 0)
+    decision = MeanwO(f=3).decide(given(X, library))
+    true = np.square(X[:, None].astype(np.longdouble) - X).sum(axis=2)
+    assert decision.distances is not None
+    assert (np.abs(decision.distances - true) <= decision.error * true).all()
+
+
 @pytest.mark.parametrize("library", ["jax", "strict no_float64"], indirect=True)
 @pytest.mark.parametrize("d", [3_000, 30_000, 100_000])
 def test_without_float64_block_sums_are_added_on_the_host(d: int, library: str, moved: Moved) -> None:

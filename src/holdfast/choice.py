@@ -27,22 +27,24 @@ class Choice:
     ball: tuple[int, float] | None = None
 
 
-def checked_weights(who: str, weights: object, shape: tuple[int, ...]) -> np.ndarray:
+def checked_weights(who: object, weights: object, shape: tuple[int, ...]) -> np.ndarray:
     """The weights as float64; raises BrokenRule unless they have the shape, are finite, and each row sums to one."""
     wanted = f"the contract asks for real numbers of shape {shape}."
     try:
         given = np.asarray(weights)
     except Exception:  # lists of lists of different lengths, tensors that require grad
-        raise BrokenRule(f"{who} answered with {article(type(weights).__name__)} that is no array; {wanted}") from None
+        raise BrokenRule(
+            f"{who!r} answered with {article(type(weights).__name__)} that is no array; {wanted}"
+        ) from None
     if given.shape != shape or given.dtype.kind not in "fiu":
-        raise BrokenRule(f"{who} answered with weights of shape {given.shape} and type {given.dtype}; {wanted}")
+        raise BrokenRule(f"{who!r} answered with weights of shape {given.shape} and type {given.dtype}; {wanted}")
     if not np.isfinite(given).all():
-        raise BrokenRule(f"{who} answered with weights that are not finite; the contract asks for finite ones.")
+        raise BrokenRule(f"{who!r} answered with weights that are not finite; the contract asks for finite ones.")
     given = given.astype(float, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):  # large weights of both signs
         sums, sizes = given.sum(axis=-1), np.abs(given).sum(axis=-1)
         right = np.isfinite(sums) & (np.abs(sums - 1) <= ROUNDING + LARGE * sizes)
     if not right.all():
         wrong = float(np.atleast_1d(sums)[np.flatnonzero(~right)[0]])
-        raise BrokenRule(f"{who} answered with weights that sum to {wrong:.6g}; the contract asks for a sum of 1.")
+        raise BrokenRule(f"{who!r} answered with weights that sum to {wrong:.6g}; the contract asks for a sum of 1.")
     return given

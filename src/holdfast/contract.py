@@ -186,7 +186,7 @@ class DistanceRule(Stage):
         rule = self.scaled(scale)
         chosen = rule.weights(D, rng) if mass is None else rule.weights_by_mass(D, mass, rng)
         choice = chosen if isinstance(chosen, Choice) else Choice(chosen)
-        return replace(choice, weights=checked_weights(repr(self), choice.weights, (D.shape[1],)))
+        return replace(choice, weights=checked_weights(self, choice.weights, (D.shape[1],)))
 
 
 class CoordinateRule(Stage):

@@ -81,7 +81,8 @@ def decide(
         except NotFinite:
             log.debug("%r looks again: some row is not finite, or nearly so", stage)
         else:
-            updates.known = np.isin(np.arange(updates.n), rows)
+            updates.known = np.zeros(updates.n, bool)
+            updates.known[rows] = True
             return decision
     updates.look()
     return _round(stage, Points.rows(updates, updates.sound(), at), rng, explain=explain)
@@ -165,7 +166,7 @@ def mix_points(
     scaled = stage.scaled(seen.scale)
     D = seen.D.copy()
     M, mass = (scaled.mix(D, rng), None) if mass is None else scaled.mix_by_mass(D, mass, rng)
-    M = checked_weights(repr(stage), M, (stage.size(points.k), len(seen_from)))
+    M = checked_weights(stage, M, (stage.size(points.k), len(seen_from)))
     if len(M) == points.k and np.array_equal(M, np.eye(*M.shape)):  # not the first rows alone
         return points, seen, mass
     made, after = seen_from.mixed(M), scaled.distances_after(seen.D, M)

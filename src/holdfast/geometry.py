@@ -161,14 +161,19 @@ def certify(sight: Sight, group: Group, seen: Seen) -> tuple[np.ndarray, float]:
     bound = (a[left, None] + a) ** 2
     exact = (wide and not sight.narrow) or sight.kind == "f8"
     loose = sight.gamma(wide=wide) * bound > TRUST[exact] * D  # of few rows we ask no less
-    if not exact and not sight.exponents_used:  # squares of two tiny rows have left the range of float32
+    if not exact and not sight.exponents_used(group.pivot):  # squares of two tiny rows have left the range of float32
         loose |= np.maximum(a[left, None], a) ** 2 < RANGE["f4"][0]
     out_of_sight = np.isinf(D) & np.isinf(g[left, None]) & np.isinf(g)  # two such rows may still be close
     doubtful = group.pairs & np.where(np.isinf(D), out_of_sight, loose)
     doubtful[np.arange(len(left)), left] = False
     sure = group.pairs & ~doubtful & (D > 0) & np.isfinite(D)
     doubt = sight.gamma(wide=wide, longest=sight.longest(len(group.K)) if len(left) == len(group.K) else None) * bound
-    return doubtful, float(np.divide(doubt, D, out=np.zeros_like(D), where=sure).max(initial=0.0))
+    return doubtful, _part(doubt, D, sure)
+
+
+def _part(doubt: np.ndarray, D: np.ndarray, sure: np.ndarray) -> float:
+    """The largest part of these distances by which one may be wrong."""
+    return float(np.divide(doubt, D, out=np.zeros_like(D), where=sure).max(initial=0.0))
 
 
 def repair(sight: Sight, group: Group, doubtful: np.ndarray, table: Table) -> list[Group]:
@@ -176,15 +181,17 @@ def repair(sight: Sight, group: Group, doubtful: np.ndarray, table: Table) -> li
     again, left = [], np.flatnonzero(table.row[group.K] >= 0)
     for part, pick in components(doubtful, left, len(group.K)):
         rows, K, pivot = np.isin(left, part), group.K[part], int(group.K[pick])
-        if sight.points.copies(pivot, np.setdiff1d(K, pivot)):  # attackers like to send copies
+        if sight.points.copies(pivot, K[pivot != K]):  # attackers like to send copies
             table.D[np.ix_(table.row[group.K[left[rows]]], K)] = 0.0
         elif group.depth + 1 < (NATIVE if sight.narrow else DIRECT):
             again.append(Group(K, pivot, group.depth + 1, doubtful[rows][:, part]))
         else:  # nothing shared is left to subtract: each row is its own pivot
             for i in np.flatnonzero(rows):
                 near, own = group.K[np.flatnonzero(doubtful[i])], int(group.K[left[i]])
-                table.D[table.row[own], near] = sight.gram(near, near[:0], own, wide=True)[1]
-            table.error = max(table.error, sight.gamma(wide=True))
+                _, g = sight.gram(near, near[:0], own, wide=True)
+                bound = sight.gamma(wide=True) * sight.lengths(near, own, g) ** 2
+                table.D[table.row[own], near] = g
+                table.error = max(table.error, _part(bound, g, (g > 0) & np.isfinite(g)))
     return again
 
 

@@ -16,6 +16,7 @@ from holdfast.places import BLOCK, Place, Sums, Torch, fetch, pieces_of
 COPIED, VIEWED, UNIT = 1 << 18, 1 << 22, 512  # numbers read at once where they are copied, and where not; multiples
 NARROW = 512  # columns of the shortest strip
 STRIP_ROWS, STRIP_WORK, FEW_ROWS = 8, 10**6, 60  # rows of a strip, its multiplications, rows that are cut into strips
+TORCH_ROWS = 24  # rows of a strip that torch multiplies
 DTYPES: dict[Kind, type[np.generic]] = {"f4": np.float32, "f8": np.float64, "i": np.int64}
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -99,6 +100,9 @@ class Host(Place):
         Y = np.asarray(Y)
         return np.maximum(Y.max(axis=1), -Y.min(axis=1))
 
+    def equal(self, rows: Sequence[Array], other: Array) -> np.ndarray:
+        return np.fromiter(((row == other).all() for row in rows), bool, len(rows))  # type: ignore[attr-defined]
+
     def squares(self, Y: Array) -> np.ndarray:
         rows = np.asarray(Y)
         return np.asarray(np.einsum("ij,ij->i", rows, rows))
@@ -168,30 +172,31 @@ class TorchHost(Host):
 
 
 class TorchSums(HostSums):
-    """Products of all rows: of float32 by torch, the two halves of the upper triangle; of float64 in strips."""
+    """Products of all rows: long blocks of float32 by torch, in strips of the upper triangle; the rest by numpy."""
 
     def __init__(self, torch: Torch) -> None:
         super().__init__(None)
         self.torch = torch
-        self.halves: list[Array] = []
+        self.strips: list[Array] = []
 
     def add(self, Y: Array) -> None:
         Y = np.asarray(Y)
-        if Y.dtype != np.float32:
-            super().add(Y)
-            return
-        xp, half = self.torch.xp, (len(Y) + 1) // 2
-        for Z in pieces_of(sys.modules["torch"].from_numpy(Y), xp):
+        whole = Y.shape[1] // BLOCK * BLOCK if Y.dtype == np.float32 else 0
+        if whole:
+            xp = self.torch.xp
+            (Z,) = pieces_of(sys.modules["torch"].from_numpy(Y[:, :whole]), xp)
             T = xp.matrix_transpose(Z)
-            made = self.torch.matmul(Z[:, :half, :], T), self.torch.matmul(Z[:, half:, :], T[:, :, half:])
-            sums = [xp.sum(products, axis=0, dtype=xp.float64) for products in made]
-            self.halves = [a + b for a, b in zip(self.halves, sums, strict=True)] if self.halves else sums
+            products = (self.torch.matmul(Z[:, i:j, :], T[:, :, i:]) for i, j in spans(len(Y), TORCH_ROWS))
+            sums = [xp.sum(strip, axis=0, dtype=xp.float64) for strip in products]
+            self.strips = [a + b for a, b in zip(self.strips, sums, strict=True)] if self.strips else sums
+        if whole < Y.shape[1]:
+            super().add(Y[:, whole:])
 
     def total(self) -> tuple[np.ndarray, np.ndarray]:
-        if not self.halves:
+        if not self.strips:
             return super().total()
-        top, low = (np.asarray(part) for part in self.halves)
-        G = np.zeros((top.shape[1], top.shape[1])) if self.G is None else self.G
-        G[: len(top)] += top
-        G[len(top) :, len(top) :] += low
+        n = self.strips[0].shape[1]
+        G = np.zeros((n, n)) if self.G is None else self.G
+        for (i, j), strip in zip(spans(n, TORCH_ROWS), self.strips, strict=True):
+            G[i:j, i:] += np.asarray(strip)
         return G, G.diagonal()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterator, Sequence
+from functools import lru_cache
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -188,6 +189,11 @@ def product_unit() -> float:
         return UNITS["medium"]
 
 
+@lru_cache(maxsize=1)
+def _torch_namespace() -> ModuleType:
+    return array_api_compat.array_namespace(sys.modules["torch"].empty(0))
+
+
 class Torch(Place):
     """torch on any device, in the precision that its settings allow and without autocast."""
 
@@ -195,7 +201,7 @@ class Torch(Place):
         torch = sys.modules["torch"]
         self.type: str = torch.device(device).type
         unit = product_unit()
-        xp = array_api_compat.array_namespace(torch.empty(0))
+        xp = _torch_namespace()
         super().__init__(xp, device, float64=self.type != "mps", unit=unit)  # Apple's devices have no float64
 
     def matmul(self, A: Array, B: Array) -> Array:

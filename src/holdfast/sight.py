@@ -42,9 +42,9 @@ class Sight:
         """The narrowest arithmetic."""
         return min(leaf.computed for leaf in self.points.source.distant)
 
-    @property
-    def exponents_used(self) -> bool:
-        return self.exponents is not None
+    def exponents_used(self, pivot: int | None) -> bool:
+        """Whether each row has a power of two of its own: from a pivot always, since what is left may be tiny."""
+        return self.exponents is not None or (self.narrow and pivot is not None)
 
     def in_range(self, g: np.ndarray, core: int) -> bool:
         """Whether squares stayed in the range of floats; judged by the core-th smallest row."""
@@ -69,7 +69,7 @@ class Sight:
     def gram(self, K: np.ndarray, left: np.ndarray, pivot: int | None, *, wide: bool) -> tuple[np.ndarray, np.ndarray]:
         """Products of the points K[left] with the points K, and the squared lengths of K, seen from the pivot."""
         square = len(left) == len(K)
-        exponents = None if self.exponents is None else self._exponents(K, pivot)
+        exponents = self._exponents(K, pivot) if self.exponents_used(pivot) else None
         factor = None if exponents is None else np.exp2(-exponents)[:, None]
         sums: dict[Place, Sums] = {}
         for place, Y in self._blocks(K, pivot, factor, wide=wide):
@@ -93,8 +93,10 @@ class Sight:
         return G * back[left][:, None] * back, g * back**2
 
     def _exponents(self, K: np.ndarray, pivot: int | None) -> np.ndarray:
+        if pivot is not None:
+            return exponents_of(sizes_of(self.points, K, pivot))
         assert self.exponents is not None
-        return self.exponents[K] if pivot is None else exponents_of(sizes_of(self.points, K, pivot))
+        return self.exponents[K]
 
     def _blocks(
         self, K: np.ndarray, pivot: int | None, factor: np.ndarray | None, *, wide: bool

@@ -109,6 +109,8 @@ class Updates:
 
     def dropped(self) -> dict[int, str]:
         """The rows that cannot be used, and why."""
+        if not self.malformed and (self.known is None or self.known.all()):
+            return {}
         return {int(i): self.malformed.get(int(i), "not finite") for i in np.flatnonzero(~self._usable())}
 
     def look(self) -> None:
