@@ -265,7 +265,10 @@ def test_a_stream_of_files(demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_more_dropped_than_tolerated_is_refused_unless_on_excess_says_lower(rule: str, demo: Path) -> None:
     line = f"holdfast aggregate '{rule}' {_workers(demo)} --json"
     refused = run(line, demo, code=2)
-    assert refused.startswith(f"holdfast: {rule} was given n = 15 vectors, of which 2 were dropped (11 is shape ")
+    assert refused.startswith(
+        f"holdfast: {rule} was given n = 15 vectors, of which 2 were dropped (worker-11.npz is shape "
+    )
+    assert refused.endswith("and it tolerates 1; mend the workers, raise f, or add --on-excess lower.\n")
     assert len(refused.splitlines()) == 1
     told = json.loads(run(f"{line} --on-excess lower", demo))
     assert told["note"] == f"2 dropped are more than {rule} tolerates, and on_excess='lower' goes on"
@@ -293,7 +296,8 @@ def test_a_file_that_cannot_be_read_counts_as_dropped(tmp_path: Path) -> None:
     for command in ("aggregate 'MeanwO(f=1)'", "aggregate 'StreamCenterwO(f=1)'", "certificate 'MeanwO(f=1)'"):
         refused = run(f"holdfast {command} {files} bad.npz worse.npz", tmp_path, code=2)
         assert (
-            "n = 7 vectors, of which 2 were dropped (5 is a file that cannot be read: it is no npz file and" in refused
+            "n = 7 vectors, of which 2 were dropped (bad.npz is a file that cannot be read: it is no npz file and"
+            in refused
         )
 
 

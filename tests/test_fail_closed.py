@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,21 @@ class TestCore:
         with pytest.raises(TooManyFaults) as refused:
             MeanwO(f=2)(rows(6, bad=4))
         assert str(refused.value) == REFUSAL
+
+    @pytest.mark.parametrize("rule", [MeanwO(2), StreamCenterwO(2)], ids=repr)
+    def test_workers_are_named_as_the_caller_names_them(self, rule: Stage) -> None:
+        names = ["ann", "bea", "cem", "dov", "eva", "fay"]
+        with pytest.raises(TooManyFaults, match=r"\(cem is not finite, dov is not finite, eva is"):
+            rule(rows(6, bad=4), names=names)
+        with pytest.raises(TooManyFaults, match=r"\(cem is not finite, dov is not finite, eva is"):
+            rule(list(rows(6, bad=4)), names=names)
+        with pytest.raises(BadInput, match=r"was given 5 names for 6 updates; give one name each"):
+            MeanwO(2)(rows(6), names=names[:5])
+
+    def test_the_error_survives_another_process(self) -> None:
+        with pytest.raises(TooManyFaults) as refused:
+            MeanwO(f=2)(rows(6, bad=4))
+        assert str(pickle.loads(pickle.dumps(refused.value))) == REFUSAL
 
     def test_a_refusal_for_faults_is_a_refusal_of_input(self) -> None:
         assert issubclass(TooManyFaults, BadInput)
@@ -312,6 +328,16 @@ class TestTraining:
         assert not np.array_equal(models[3], models[4])
         assert result.skipped == 1
         assert f"round 3 is skipped: {REFUSAL}" in caplog.messages
+
+    @pytest.mark.parametrize("rule", [MeanwO(f=2), Mean2P(f=2)], ids=repr)
+    def test_workers_are_named_by_their_numbers_while_some_are_absent(self, rule: Any) -> None:
+        def update(i: int, model: np.ndarray, t: int) -> np.ndarray:
+            return np.full(2, np.nan) if i >= len(TARGETS) - 3 else model - TARGETS[i]
+
+        run = settings(rule=rule, rounds=30, byzantine=0, workers=len(TARGETS), present=len(TARGETS) - 1)
+        events = [event for _, event in train(run, task=quadratic(update=update)).events()]
+        last = len(TARGETS) - 1
+        assert any(f"{last} is not finite" in event for event in events)  # a place in the round is at most last - 1
 
     @pytest.mark.parametrize("rule", [MeanwO(f=2), Mean2P(f=2), CWM()], ids=repr)
     def test_a_training_of_skipped_rounds_says_so(self, rule: Any) -> None:

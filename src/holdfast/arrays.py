@@ -115,6 +115,12 @@ def _jax(x: Array) -> Array:
     return x
 
 
+def detached(x: Any) -> Array:
+    """The same numbers without a tensor's history."""
+    bare: Array = x.detach() if is_tensor(x) else x
+    return bare
+
+
 def namespace(x: Array) -> ModuleType:
     """The functions of the array's library, as the array API standard names them."""
     return array_api_compat.array_namespace(x)

@@ -124,6 +124,7 @@ class Stage(Value):
         measure : function that says by name which entries count in distances; usually all do
         on_excess : "refuse" (the default) or "lower"
             What happens if more updates are dropped than the rule tolerates: an error, or a lower f.
+        names : the workers' names in order, for the sentences of errors; usually their row numbers
 
         Returns
         -------

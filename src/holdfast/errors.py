@@ -8,7 +8,14 @@ class BadInput(ValueError):
 
 
 class TooManyFaults(BadInput):
-    """Raised when more updates had to be dropped than the rule tolerates faults; nothing was changed."""
+    """Raised when more updates had to be dropped than the rule tolerates faults; nothing was changed.
+
+    `what` says what happened, without the advice that the whole sentence ends with.
+    """
+
+    def __init__(self, what: str, advice: str = "") -> None:
+        super().__init__(f"{what}; {advice}." if advice else what)
+        self.what = what
 
 
 class BrokenRule(RuntimeError):

@@ -101,7 +101,7 @@ class Host(Place):
         return np.maximum(Y.max(axis=1), -Y.min(axis=1))
 
     def equal(self, rows: Sequence[Array], other: Array) -> np.ndarray:
-        return np.fromiter(((row == other).all() for row in rows), bool, len(rows))  # type: ignore[attr-defined]
+        return np.fromiter((np.array_equal(np.asarray(row), np.asarray(other)) for row in rows), bool, len(rows))
 
     def squares(self, Y: Array) -> np.ndarray:
         rows = np.asarray(Y)

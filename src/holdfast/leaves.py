@@ -164,8 +164,9 @@ def _stacked(rows: Sequence[Array]) -> Array | Sequence[Array]:
         return rows
     step, first = whole.strides[0], whole.__array_interface__["data"][0]
     for i, row in enumerate(rows):
-        here = isinstance(row, np.ndarray) and row.__array_interface__["data"][0] == first + i * step
-        if not here or row.dtype != whole.dtype or row.shape != whole.shape[1:] or not row.flags.c_contiguous:  # type: ignore[attr-defined]
+        if not isinstance(row, np.ndarray) or row.__array_interface__["data"][0] != first + i * step:
+            return rows
+        if row.dtype != whole.dtype or row.shape != whole.shape[1:] or not row.flags.c_contiguous:
             return rows
     return whole.reshape(len(rows), -1)
 

@@ -22,8 +22,8 @@ def settled(rule: Stage, updates: Updates) -> Stage:
         n, higher = present + gone, "raise f, " if rule.tolerance() is not None else ""
         raise TooManyFaults(
             f"{rule!r} was given n = {n} {plural(n, 'vector')}, of which {gone} {_were(gone)} dropped "
-            f"({_reasons(updates, silent=False)}), and it tolerates {most}; mend the workers, {higher}or pass "
-            "on_excess='lower'."
+            f"({_reasons(updates, silent=False)}), and it tolerates {most}",
+            f"mend the workers, {higher}or pass on_excess='lower'",
         )
     among = gone + silent <= (rule.most_dropped(present + gone + silent) or 0)  # all can be among the f
     for by in range(gone + silent + 1 if lower or among else 1):
@@ -58,7 +58,8 @@ def note_of(rule: Stage, asked: Stage, updates: Updates) -> str:
 
 def _reasons(updates: Updates, *, silent: bool = True) -> str:
     """Who was dropped and why."""
-    said = [f"{i} is {why}" for i, why in updates.dropped().items() if silent or i not in updates.silent]
+    dropped = {i: why for i, why in updates.dropped().items() if silent or i not in updates.silent}
+    said = [f"{updates.name(i)} is {why}" for i, why in dropped.items()]
     said += [f"{updates.refused} refused before"] if updates.refused else []
     return listing(said)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -102,7 +102,8 @@ def build(template: object, parts: Iterator[object]) -> object:
     made = [build(value, parts) for value in template]
     if isinstance(template, list):
         return made
-    return type(template)(*made) if hasattr(template, "_fields") else tuple(made)  # type: ignore[arg-type]
+    fill: Callable[..., object] | None = getattr(type(template), "_make", None)  # of named tuples
+    return tuple(made) if fill is None else fill(made)
 
 
 def shape_of(flat: Flat) -> Shape:

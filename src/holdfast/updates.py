@@ -38,11 +38,12 @@ OnExcess = Literal["refuse", "lower"]
 
 
 class Reading(TypedDict, total=False):
-    """How updates are read: the structure they should have, what is measured, what happens when many are dropped."""
+    """How updates are read: their structure, what is measured, what happens when many are dropped, who sent them."""
 
     like: object
     measure: Measure | None
     on_excess: OnExcess
+    names: Sequence[object] | None
 
 
 class Distances(NamedTuple):
@@ -67,7 +68,8 @@ class Updates:
     """n updates read alike, and what was learned about their rows.
 
     `malformed` names the rows that could not be read, with the reason; `silent` are those of them that sent nothing.
-    `mass` is the weight of each worker (None: all alike). `refused` counts updates that came and were refused before
+    `mass` is the weight of each worker (None: all alike). `names` are the workers' names in sentences (None: their
+    row numbers). `refused` counts updates that came and were refused before
     they were read: they count as dropped.
 
     The columns may be spread over several processes that all do the same: `shards` gives what each of them found in
@@ -82,6 +84,7 @@ class Updates:
     mass: np.ndarray | None = None
     refused: int = 0
     on_excess: OnExcess = "refuse"
+    names: Sequence[object] | None = None
     shards: Shards = alone
     processes: int = 1
     known: np.ndarray | None = None  # which rows are finite, once looked at
@@ -112,6 +115,10 @@ class Updates:
         if not self.malformed and (self.known is None or self.known.all()):
             return {}
         return {int(i): self.malformed.get(int(i), "not finite") for i in np.flatnonzero(~self._usable())}
+
+    def name(self, row: int) -> str:
+        """What the sender of a row is called."""
+        return str(row if self.names is None else self.names[row])
 
     def look(self) -> None:
         """Find the rows that hold finite numbers only: one cheap look at everything, taken once."""
@@ -176,6 +183,7 @@ def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
     measure : function that says by name which entries count in distances; usually all do
     on_excess : "refuse" (the default) or "lower"
         What happens if more updates are dropped than the rule tolerates.
+    names : the workers' names in order, for the sentences of errors; usually their row numbers
 
     Raises
     ------
@@ -189,7 +197,9 @@ def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
             raise BadInput(f"{who} was given updates that were read before; pass like and measure to read().")
         return replace(X, on_excess=on_excess) if reading.get("on_excess", X.on_excess) != X.on_excess else X
     updates = _from_matrix(X, who, like, measure) if is_array(X) else _from_rows(X, who, like, measure)
-    updates.on_excess = on_excess
+    updates.on_excess, updates.names = on_excess, reading.get("names")
+    if updates.names is not None and len(updates.names) != updates.n:
+        raise BadInput(f"{who} was given {len(updates.names)} names for {updates.n} updates; give one name each.")
     if sum(part.size for part in updates.leaves) == 0:
         raise BadInput(f"{who} was given empty updates; send at least one number a worker.")
     if not updates.distant:

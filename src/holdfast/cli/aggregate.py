@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.example import example
-from holdfast.cli.excess import OnExcess, OnExcessOption
+from holdfast.cli.excess import OnExcess, OnExcessOption, advising
 from holdfast.cli.files import check_target, load, load_all, load_each, names_of, save
 from holdfast.cli.sizes import allowed_bytes
 from holdfast.cli.wide import Screen, say
@@ -63,13 +63,15 @@ def aggregate(
         updates, names = load_all(files, like=model if len(files) > 1 else None, max_bytes=max_bytes)
         if model is None and isinstance(updates, list):
             model = majority(updates)
-    decision = chosen.decide(
-        updates,
-        rng=None if seed is None else np.random.default_rng(seed),
-        start=load(start) if start else None,
-        like=model,
-        on_excess=on_excess.value,
-    )
+    with advising():
+        decision = chosen.decide(
+            updates,
+            rng=None if seed is None else np.random.default_rng(seed),
+            start=load(start) if start else None,
+            like=model,
+            on_excess=on_excess.value,
+            names=names,
+        )
     if out:
         save(out, decision.value)
     apart = distance(decision.value, load(reference)) if reference else None

@@ -14,6 +14,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from holdfast.cli.example import example
+from holdfast.cli.excess import advising
 from holdfast.cli.files import load_all
 from holdfast.cli.wide import Screen, say
 from holdfast.decision import Decision
@@ -118,7 +119,8 @@ def certificate(
     updates, names = load_all(files, max_bytes=max_bytes)
     rng = None if seed is None else np.random.default_rng(seed)
     like = majority(updates) if isinstance(updates, list) else None
-    decision = chosen.decide(updates, rng=rng, like=like)
+    with advising("mend the workers, or raise f"):
+        decision = chosen.decide(updates, rng=rng, like=like, names=names)
     found = certified(decision, updates, f=f)
     dropped = {names[i]: why for i, why in decision.dropped.items()}
     if as_json:

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from holdfast.cli.example import example
-from holdfast.cli.excess import OnExcess, OnExcessOption
+from holdfast.cli.excess import OnExcess, OnExcessOption, advising
 from holdfast.cli.files import load, load_all
 from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput
@@ -48,9 +48,9 @@ def compare(
     chosen = [parse(text) for text in (rules or RULES.format(f=f)).split(";") if text.strip()]
     updates, names = load_all(files, max_bytes=max_bytes)
     model = load(like) if like else majority(updates) if isinstance(updates, list) else None
-    found = compared(
-        read(updates, "compare", like=model, on_excess=on_excess.value), chosen, f, rng=np.random.default_rng(seed)
-    )
+    with advising():
+        given = read(updates, "compare", like=model, on_excess=on_excess.value, names=names)
+        found = compared(given, chosen, f, rng=np.random.default_rng(seed))
     show(found, names)
     if plot:
         draw(found, plot)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
 
-from holdfast.arrays import Array, library, namespace
+from holdfast.arrays import Array, detached, is_array, library, namespace
 from holdfast.decision import Decision
 from holdfast.driver import announced, check_rng
 from holdfast.errors import BadInput
@@ -68,7 +68,7 @@ class StreamCenterwO(OnePass):
         if start is not None or reading.get("measure") is not None:
             raise BadInput(f"{self!r} takes neither start= nor measure=; leave them out.")
         check_rng(self, rng)
-        scalar = library(X) is not None and np.ndim(X) == 0  # type: ignore[arg-type]
+        scalar = is_array(X) and not X.shape
         if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable | Updates) or scalar:
             raise BadInput(
                 f"{self!r} was given a {type(X).__name__}; pass an (n, d) array or updates one after the other."
@@ -76,6 +76,7 @@ class StreamCenterwO(OnePass):
         if isinstance(X, Updates) or library(X) is not None:
             return announced(self.one_pass(read(X, repr(self), **reading)))
         stream = self.open(reading.get("like"), on_excess=reading.get("on_excess", "refuse"))
+        stream.names = reading.get("names")
         for update in X:
             stream.add(update)
         return announced(stream.result())
@@ -86,7 +87,7 @@ class StreamCenterwO(OnePass):
         updates.look()
         stream = self.open(on_excess=updates.on_excess)
         stream.form, stream.n, stream.dropped = updates, updates.n, updates.dropped()
-        stream.silent = set(updates.silent)
+        stream.silent, stream.names = set(updates.silent), updates.names
         for at in map(int, updates.sound()):
             stream.take(at, [leaf.row(at, 0, leaf.size) for leaf in updates.leaves])
         return stream.result()
@@ -103,8 +104,7 @@ def _copied(update: object) -> object:
 def _copy(x: Array) -> Array:
     if library(x) == "numpy":
         return np.array(x)
-    xp = namespace(x)
-    return xp.asarray(x.detach() if library(x) == "torch" else x, copy=True)  # type: ignore[attr-defined]
+    return namespace(x).asarray(detached(x), copy=True)
 
 
 class Stream:
@@ -113,6 +113,7 @@ class Stream:
     def __init__(self, rule: StreamCenterwO, like: object, on_excess: OnExcess) -> None:
         self.rule, self.like, self.on_excess = rule, like, on_excess
         self.form: Updates | None = None  # what updates look like
+        self.names: Sequence[object] | None = None  # of the senders, for sentences
         self.n = 0
         self.dropped: dict[int, str] = {}
         self.silent: set[int] = set()
@@ -151,7 +152,7 @@ class Stream:
             self._begin()
         looks = self.form or Updates(0, [], next, {})
         everyone = replace(looks, n=self.n, malformed=dict(self.dropped), silent=frozenset(self.silent), known=None)
-        everyone.on_excess = self.on_excess
+        everyone.on_excess, everyone.names = self.on_excess, self.names
         rule = settled(self.rule, everyone)
         f = rule.tolerance() or 0
         if self.centre is None:

@@ -21,7 +21,7 @@ from holdfast.training.messages import RULE, VOTE, Sent, gather, generator
 from holdfast.training.run import Run
 from holdfast.training.state import State
 from holdfast.training.task import Task
-from holdfast.updates import read
+from holdfast.updates import Updates, read
 
 log = logging.getLogger("holdfast")
 COLUMNS = 4096  # coordinates on which it is counted whom a rule used
@@ -72,7 +72,7 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: b
         state.average += (state.model - state.average) / (t + 1)
         sent = gather(run, task, state, t)
         try:
-            both = run.rule.propose(sent.rows, like=state.model, rng=generator(run, RULE, t), start=state.last)
+            both = run.rule.propose(_read(run, sent, state), rng=generator(run, RULE, t), start=state.last)
         except BadInput as refusal:
             yield _skipped(state, sent, t, refusal)
             continue
@@ -121,11 +121,16 @@ def _skipped(state: State, sent: Sent, t: int, refusal: BadInput) -> Round:
 def _decided(run: Run, sent: Sent, state: State, t: int) -> Decision:
     """The rule's decision; how often a rule on single coordinates used whom is counted on every k-th of many."""
     rule, rows, every = run.rule, sent.rows, len(state.model) // COLUMNS
-    updates = read(rows, repr(rule), like=state.model)
+    updates = _read(run, sent, state)
     if every > 1 and isinstance(rule, CoordinateRule) and isinstance(rows, np.ndarray) and _sound(rows):
         seen = decide(rule, read(np.ascontiguousarray(rows[:, ::every]), repr(rule)))
         return replace(seen, value=decide(rule, updates, explain=False).value)
     return decide(rule, updates, rng=generator(run, RULE, t), start=state.last)
+
+
+def _read(run: Run, sent: Sent, state: State) -> Updates:
+    """The messages, to be decided about; refusals name the workers, not their places in the round."""
+    return read(sent.rows, repr(run.rule), like=state.model, names=sent.who.tolist())
 
 
 def _sound(rows: np.ndarray) -> bool:

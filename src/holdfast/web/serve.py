@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import threading
 import webbrowser
@@ -23,7 +22,7 @@ HOST = "127.0.0.1"
 class Timed(H11Protocol):
     """A connection that ends if a request's headers do not arrive in time."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: Any) -> None:
         """Begin to look at the clock."""
         super().connection_made(transport)
         self.loop.call_later(PATIENCE, self._look, self.cycle)

@@ -75,7 +75,10 @@ def _same(place: Path, name: str, value: str) -> bool:
 
 def _sha256(path: Path) -> str:
     with open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        digest = hashlib.sha256()
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+        return digest.hexdigest()
 
 
 class Reader(FileSystemReader):
