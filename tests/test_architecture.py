@@ -15,16 +15,17 @@ ORDER = [
     {"disk", "errors"},
     {"arrays", "checks"},
     {"choice", "places", "structure", "values"},
-    {"host"},
+    {"elections", "host"},
     {"leaves"},
     {"updates"},
     {"contract", "points"},
+    {"kinds"},
     {"combine", "decision", "settle", "sight"},
     {"geometry"},
     {"driver"},
     {"rules"},
-    {"spec"},
     {"twophase"},
+    {"spec"},
     {"attacks", "guarantees"},
     {"data"},
     {"training"},
@@ -33,12 +34,16 @@ ORDER = [
     {"engines", "web"},
     {"cli"},
 ]
-UPWARDS = {("contract", "driver"), ("contract", "decision")}  # a rule is called by its driver, looked up at the call
+UPWARDS = {
+    ("contract", "driver"),
+    ("contract", "decision"),
+    ("kinds", "decision"),
+}  # a rule is called by its driver, looked up at the call
 WITHIN_RULES = [
     {"base"},
     {"average", "clustering", "coordinate"},
-    {"clipping", "exact_center", "exact_mean", "krum", "mixing", "stream", "subsets"},
-    {"median", "nearest", "spectral"},
+    {"clipping", "exact_center", "exact_mean", "krum", "mixing", "stream"},
+    {"median", "nearest", "spectral", "subsets"},
 ]
 
 
@@ -73,8 +78,9 @@ def test_the_rules_lean_on_each_other_in_one_direction() -> None:
 
 
 def test_all_equals_the_public_names() -> None:
-    public = {name for name, value in vars(holdfast).items() if name[0] != "_" and not _is_module(value)}
-    assert public == set(holdfast.__all__)
+    loaded = {name for name, value in vars(holdfast).items() if name[0] != "_" and not _is_module(value)}
+    assert loaded <= set(holdfast.__all__)
+    public = {name for name in holdfast.__all__ if getattr(holdfast, name) is not None}
     assert set(CATALOGUE) <= public
     assert holdfast.rules.__all__ == sorted(holdfast.rules.__all__, key=lambda name: (not name.isupper(), name))
 

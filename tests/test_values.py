@@ -19,11 +19,12 @@ from holdfast.attacks import NAMED, Attack, View
 from holdfast.attacks.voters import VOTERS
 from holdfast.checks import check_fields, field_checks
 from holdfast.data import SPLITS
+from holdfast.elections import Ballot, Numeric
 from holdfast.rules.base import DistanceRule, Stage, Tolerance, value
 from holdfast.rules.clipping import Pull
 from holdfast.rules.clustering import even
 from holdfast.training.schedule import SCHEDULES, Schedule
-from holdfast.twophase import AGGREGATORS, Ballot, Numeric
+from holdfast.twophase import AGGREGATORS
 from holdfast.values import Above, AtLeast, Count, NonNegative, Positive, Value, WorkerIndex
 
 

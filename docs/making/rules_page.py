@@ -9,12 +9,13 @@ import formulas
 import sources
 
 from holdfast.cli.rules import signature
+from holdfast.elections import Numeric
 from holdfast.guarantees.bounds import bounds
 from holdfast.guarantees.criteria import CRITERIA
 from holdfast.report import portraits
 from holdfast.rules import CATALOGUE, CWTM, NNM, MeanExact, OuterMean
 from holdfast.rules.base import Mixing
-from holdfast.twophase import Cent2P, Mean2P, Numeric, TwoPhase
+from holdfast.twophase import Cent2P, Mean2P, TwoPhase
 
 N, F = 35, 7
 RULES: dict[str, Any] = {**CATALOGUE, "TwoPhase": TwoPhase, "Mean2P": Mean2P, "Cent2P": Cent2P}

@@ -6,8 +6,12 @@
 array([1., 1.])
 """
 
+import importlib as _importlib
+import typing as _typing
+
 from holdfast.decision import Decision
-from holdfast.errors import BadInput, BrokenRule, TooManyFaults
+from holdfast.elections import Ballot, Numeric
+from holdfast.errors import BadInput, BrokenRule, HoldfastError, MissingExtra, TooManyFaults, Unwritable
 from holdfast.rules import (
     ARC,
     CAF,
@@ -39,8 +43,14 @@ from holdfast.rules import (
     OuterMean,
     StreamCenterwO,
 )
+from holdfast.spec import NAMES_ELSEWHERE as _NAMES_ELSEWHERE
 from holdfast.spec import parse
-from holdfast.twophase import Ballot, Cent2P, Mean2P, Numeric, TwoPhase
+from holdfast.twophase import Cent2P, Mean2P, TwoPhase
+
+if _typing.TYPE_CHECKING:
+    from holdfast import attacks, data, engines, experiments, guarantees, report, training
+    from holdfast.training.run import Run
+    from holdfast.training.train import train
 
 __version__ = "0.1.0"
 
@@ -67,12 +77,14 @@ __all__ = [
     "Decision",
     "DnC",
     "GeometricMedian",
+    "HoldfastError",
     "Krum",
     "MeaMed",
     "Mean2P",
     "MeanExact",
     "MeanwO",
     "Medoid",
+    "MissingExtra",
     "MoNNA",
     "MultiKrum",
     "NearestTo",
@@ -80,8 +92,37 @@ __all__ = [
     "Numeric",
     "OuterCenter",
     "OuterMean",
+    "Run",
     "StreamCenterwO",
     "TooManyFaults",
     "TwoPhase",
+    "Unwritable",
+    "attacks",
+    "data",
+    "engines",
+    "experiments",
+    "guarantees",
     "parse",
+    "report",
+    "train",
+    "training",
 ]
+
+_NAMESPACES = ("attacks", "data", "engines", "experiments", "guarantees", "report", "training")
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """Import a namespace, `train` or `Run` when it is first asked for, so that `import holdfast` stays small."""
+    if name in _NAMESPACES:
+        return _importlib.import_module(f"holdfast.{name}")
+    if name in ("Run", "train"):
+        return getattr(_importlib.import_module("holdfast.training"), name)
+    if name in _NAMES_ELSEWHERE:
+        here = _NAMES_ELSEWHERE[name]
+        where = "holdfast" if here in __all__ else "holdfast.attacks"
+        raise ImportError(f"{name} is named {here} here; write from {where} import {here}.")
+    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from holdfast.arrays import Array, is_array, kind
-from holdfast.contract import CoordinateRule
 from holdfast.errors import BrokenRule, article
 from holdfast.host import Host, in_parallel, spans
+from holdfast.kinds import CoordinateRule
 from holdfast.leaves import Leaf
 from holdfast.places import Place
 from holdfast.points import TINY, NotFinite, Points, weighted

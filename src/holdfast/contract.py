@@ -1,8 +1,6 @@
-"""The contract of every rule.
+"""The contract of every rule: a stage turns n points into k weighted sums of them, and stages chain by `>>`.
 
-A stage turns n points into k weighted sums of them. There are three kinds: a `DistanceRule` decides from squared
-distances and answers with one sum, a `Mixing` stage makes several sums from distances, and a `CoordinateRule` works
-on columns. Stages chain by `>>`. The driver (driver.py) runs them.
+kinds.py has the kinds of stages, and driver.py runs them.
 """
 
 from __future__ import annotations
@@ -13,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 
+from holdfast.arrays import is_array, namespace
 from holdfast.checks import check_field
-from holdfast.choice import Choice, Weights, checked_weights
-from holdfast.errors import BadInput, BrokenRule
-from holdfast.updates import Reading, Updates, read
+from holdfast.errors import BadInput
+from holdfast.updates import Reading, read
 from holdfast.values import Tolerance, Value
 from holdfast.values import value as value
 
@@ -108,6 +106,41 @@ class Stage(Value):
 
         return call(self, read(X, repr(self), **reading), rng=rng, start=start, explain=False).value
 
+    def aggregate(self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]) -> Any:
+        """Return the aggregate of the updates X: another way to write a call of the rule."""
+        return self(X, rng=rng, start=start, **reading)
+
+    def apply(self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]) -> Any:
+        """Return the vectors that a stage makes of the updates X, such as the mixed vectors of NNM.
+
+        Parameters
+        ----------
+        X, rng, start, like, measure, on_excess, names : as for `decide`
+
+        Returns
+        -------
+        array of shape (k, ...), if X is an array; else a list of k updates
+
+        Raises
+        ------
+        BadInput
+            If this is a rule, which answers with one vector; call it instead.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from holdfast import NNM
+        >>> NNM(f=1).apply(np.array([[0.0], [1.0], [2.0], [90.0]]))
+        array([[ 1.],
+               [ 1.],
+               [ 1.],
+               [31.]])
+        """
+        from holdfast.driver import apply
+
+        made = apply(self, read(X, repr(self), **reading), rng=rng, start=start)
+        return namespace(made[0]).stack(made) if is_array(X) else made
+
     def decide(
         self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]
     ) -> Decision:
@@ -143,85 +176,6 @@ class Stage(Value):
         from holdfast.driver import call
 
         return call(self, read(X, repr(self), **reading), rng=rng, start=start, explain=True)
-
-
-class Mixing(Stage):
-    """A stage that makes weighted sums from distances."""
-
-    answers = False
-
-    def size(self, n: int) -> int:
-        return n
-
-    def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
-        """(centres, points + anchors) squared distances -> (size, points + anchors), rows sum to one."""
-        raise BrokenRule(f"{type(self).__name__} does not say how it mixes.")
-
-    def mix_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The same for workers of different mass, and the masses of the sums; a stage without such a form refuses."""
-        raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
-
-    def distances_after(self, D: Distances, M: np.ndarray) -> Distances | None:
-        """The squared distances of the centres to the points that M makes, where they follow from D; None: measure."""
-        return None
-
-
-class DistanceRule(Stage):
-    """A rule that decides from squared distances alone: mixing with one row."""
-
-    def weights(self, D: Distances, rng: Rng | None = None) -> Weights | Choice:
-        """The weights of the answer, (points + anchors,), summing to one."""
-        raise BrokenRule(f"{type(self).__name__} does not say how it weighs.")
-
-    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights | Choice:
-        """The same for workers of different mass, (points,); a rule without such a form refuses."""
-        raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
-
-    def choose(
-        self, D: Distances, rng: Rng | None = None, mass: np.ndarray | None = None, *, scale: float = 1.0
-    ) -> Choice:
-        """The weights as a Choice, checked: finite, of the right length, summing to one.
-
-        D was measured on vectors that were multiplied by the scale.
-        """
-        rule = self.scaled(scale)
-        chosen = rule.weights(D, rng) if mass is None else rule.weights_by_mass(D, mass, rng)
-        choice = chosen if isinstance(chosen, Choice) else Choice(chosen)
-        return replace(choice, weights=checked_weights(self, choice.weights, (D.shape[1],)))
-
-
-class CoordinateRule(Stage):
-    """A rule that treats every coordinate by itself.
-
-    With `portable`, `columns` and `used` take blocks of any array library, on the device where they are; else blocks
-    are brought to the host as numpy arrays.
-    """
-
-    portable: ClassVar[bool] = False
-
-    def columns(self, block: Any) -> Any:
-        """(n, b) -> (b,)"""
-        raise BrokenRule(f"{type(self).__name__} does not say what it does.")
-
-    def columns_by_mass(self, block: Any, mass: np.ndarray) -> Any:
-        """The same for workers of different mass; a rule without such a form refuses."""
-        raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
-
-    def used(self, block: Any) -> Any:
-        """(n, b) -> (n,), the share of these columns in which each row was used."""
-        raise BrokenRule(
-            f"{type(self).__name__} does not say whom it uses; define used(block), or call the rule instead of decide."
-        )
-
-
-class OnePass(Stage):
-    """A rule that sees updates one after the other and keeps few of them."""
-
-    chains = False
-
-    def one_pass(self, updates: Updates) -> Decision:
-        """Decide about updates that were read."""
-        raise BrokenRule(f"{type(self).__name__} does not say what it does.")
 
 
 @value

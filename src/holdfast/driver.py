@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import numpy as np
 
 from holdfast import combine
 from holdfast.choice import Choice, checked_weights
-from holdfast.contract import CoordinateRule, DistanceRule, Mixing, OnePass, Rng, Stage
+from holdfast.contract import Rng, Stage
 from holdfast.decision import Decision
 from holdfast.errors import BadInput
 from holdfast.geometry import distances, remember
+from holdfast.kinds import CoordinateRule, DistanceRule, Mixing, OnePass
 from holdfast.points import NotFinite, Points
 from holdfast.settle import note_of, settled
 from holdfast.updates import Distances, Updates
@@ -86,6 +88,21 @@ def decide(
             return decision
     updates.look()
     return _round(stage, Points.rows(updates, updates.sound(), at), rng, explain=explain)
+
+
+def apply(stage: Stage, updates: Updates, *, rng: Rng | None = None, start: object = None) -> list[Any]:
+    """The updates that a stage without an answer makes of these."""
+    if stage.answers:
+        raise BadInput(f"{stage!r} answers with one vector; call it instead of apply.")
+    check_rng(stage, rng)
+    at = updates.place(start, f"{stage!r} was given a start") if start is not None and stage.starts() else None
+    updates.look()
+    points = Points.rows(updates, updates.sound(), at)
+    for part in settled(stage, updates).stages():
+        if isinstance(part, Mixing):
+            points, _, _ = mix_points(part, points, rng)
+    points = points.anchored(())
+    return [updates.answer(combine.weighted_sum(points, weights)) for weights in np.eye(points.k)]
 
 
 def _reads_all(stage: Stage, updates: Updates) -> bool:

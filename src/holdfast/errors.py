@@ -3,8 +3,40 @@
 from __future__ import annotations
 
 
-class BadInput(ValueError):
+class HoldfastError(Exception):
+    """The base of all errors that holdfast raises on purpose: `except HoldfastError` catches them all."""
+
+
+class BadInput(HoldfastError, ValueError):
     """Raised for input that no answer can be given for; nothing was changed."""
+
+
+class MissingExtra(BadInput, ImportError):
+    """Raised when a package is missing that only some uses need; the sentence says how to install it.
+
+    Parameters
+    ----------
+    what : str
+        What was wanted, as the subject of the sentence.
+    package : str
+        The package that is missing.
+    extra : str or None
+        The extra of holdfast that installs it; None if no extra does.
+
+    Examples
+    --------
+    >>> from holdfast.errors import MissingExtra
+    >>> str(MissingExtra("a figure", "matplotlib", "plot"))
+    "a figure needs matplotlib; pip install 'holdfast[plot]'."
+    """
+
+    def __init__(self, what: str, package: str = "", extra: str | None = None) -> None:
+        wanted = f"'holdfast[{extra}]'" if extra else package
+        super().__init__(f"{what} needs {package}; pip install {wanted}." if package else what)
+
+
+class Unwritable(BadInput):
+    """Raised when a store or a folder cannot be written: the disk is full, read-only or broken."""
 
 
 class TooManyFaults(BadInput):
@@ -18,7 +50,7 @@ class TooManyFaults(BadInput):
         self.what = what
 
 
-class BrokenRule(RuntimeError):
+class BrokenRule(HoldfastError, RuntimeError):
     """Raised when a rule breaks its contract, as with weights that are not finite: the rule is wrong, not its input."""
 
 

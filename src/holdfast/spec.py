@@ -4,29 +4,73 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from inspect import signature
 from typing import Any
 
 from holdfast.errors import BadInput, article
-from holdfast.rules import CATALOGUE
+from holdfast.rules.base import Stage
+from holdfast.twophase import AGGREGATORS, TwoPhase
+from holdfast.values import misfit
 
 LONGEST = 2000
+NAMES_ELSEWHERE = {
+    "ALittleIsEnough": "ALIE",
+    "CClip": "CenteredClipping",
+    "CenteredClip": "CenteredClipping",
+    "CoordinateMedian": "CWM",
+    "CwMed": "CWM",
+    "FallOfEmpires": "Empire",
+    "FedAvg": "Average",
+    "FedMedian": "CWM",
+    "FedTrimmedAvg": "CWTM",
+    "FoE": "Empire",
+    "GeoMed": "GeometricMedian",
+    "InnerProductManipulation": "Empire",
+    "LIE": "ALIE",
+    "LabelFlipping": "LabelFlip",
+    "Mean": "Average",
+    "Median": "CWM",
+    "MinimumDiameterAveraging": "MDA",
+    "NearestNeighborMixing": "NNM",
+    "RFA": "GeometricMedian",
+    "SignFlipping": "SignFlip",
+    "TrMean": "CWTM",
+    "TrimmedMean": "CWTM",
+}
+"""What other libraries and papers call a rule or an attack, and its name here."""
 
 
 def parse(text: str, catalogue: Mapping[str, Any] | None = None, kind: str = "rule") -> Any:
-    """The rule that a text names; names come from the catalogue, values are plain literals.
+    """Read a rule from its text. Nothing is evaluated.
 
-    With another catalogue it reads other values: attacks, splits, elections; `kind` is what errors call them.
+    Parameters
+    ----------
+    text : str
+        A name with plain values, as in "MeanwO(f=3)"; stages are joined by >>.
+    catalogue : mapping from names to classes, optional
+        What the text can name: usually all rules, with those of two phases. Attacks and splits have catalogues too.
+    kind : str
+        What errors call the value.
 
-    >>> parse("MeanwO(f=3)")
+    Returns
+    -------
+    The rule: a `Stage`, or a `TwoPhase`.
+
+    Raises
+    ------
+    BadInput
+        If the text names nothing that is known, or with values that do not fit.
+
+    Examples
+    --------
+    >>> from holdfast import parse
+    >>> parse("NNM(f=3) >> Krum(f=3)")
+    NNM(f=3) >> Krum(f=3)
+    >>> parse("Mean2P(f=3)").inner
     MeanwO(f=3)
-    >>> parse("MeanwO(3)") == parse("MeanwO( f = 3 )")
-    True
     """
-    known = CATALOGUE if catalogue is None else catalogue
+    known = AGGREGATORS if catalogue is None else catalogue
     usual = "MeanwO(f=3)" if "MeanwO" in known else f"{next(iter(known))}()"
     if not isinstance(text, str):
         raise BadInput(f"{text!r} is no text; write {article(kind)} as {usual}.")
@@ -40,6 +84,35 @@ def parse(text: str, catalogue: Mapping[str, Any] | None = None, kind: str = "ru
             raise
         chained = " or NNM(f=3) >> Krum(f=3)" if "NNM" in known else ""
         raise BadInput(f"{text!r} is no {kind}; write one as {usual}{chained}.") from None
+
+
+def parse_rule(text: str) -> Stage:
+    """Read a rule that answers by itself; a rule of two phases is refused with a sentence.
+
+    Parameters
+    ----------
+    text : str
+        As for `parse`.
+
+    Raises
+    ------
+    BadInput
+        If the text is no rule, or one of two phases.
+
+    Examples
+    --------
+    >>> from holdfast.spec import parse_rule
+    >>> parse_rule("Krum(f=3)")
+    Krum(f=3)
+    """
+    rule = parse(text)
+    if isinstance(rule, Stage):
+        return rule
+    if isinstance(rule, TwoPhase):
+        raise BadInput(
+            f"{text} proposes two candidates, and one rule is wanted; take {rule.inner!r} or {rule.outer!r}."
+        )
+    raise BadInput(f"{text} is no rule; write one as MeanwO(f=3).")
 
 
 @dataclass(frozen=True)
@@ -77,26 +150,20 @@ class _Reader:
     def build(self, name: str, args: list[Any], words: dict[str, Any]) -> Any:
         if name not in self.known:
             raise BadInput(unknown(name, self.known, self.kind))
-        names = _words(self.known[name])
-        wanted = f"{name}({', '.join(names)})"
-        for word in words:
-            if word not in names:
-                raise BadInput(f"{name} was given {word}=, which it does not have; it is {wanted}.")
+        make = self.known[name]
         try:
-            return self.known[name](*args, **words)
+            return make(*args, **words)
         except TypeError:
-            raise BadInput(f"{name} was given values that do not fit; write it as {wanted}.") from None
-
-
-@cache
-def _words(kind: Callable[..., Any]) -> list[str]:
-    """What a kind of value is written with; asked again for every text of it."""
-    return [*signature(kind).parameters]
+            why = misfit(make, args, words).replace(make.__name__, name)  # the text may use another name of it
+            raise BadInput(why or f"{name} was given values that do not fit.") from None
 
 
 def unknown(name: str, known: Iterable[str], kind: str = "rule") -> str:
-    """What is said of a name that nobody knows."""
+    """The sentence about a name that nobody knows: the closest name, or what a name of other libraries is here."""
     folded = {one.lower(): one for one in known}
+    elsewhere = {one.lower(): here for one, here in NAMES_ELSEWHERE.items()}
+    if here := elsewhere.get(name.lower()):
+        return f"{name} is named {here} here{'' if here in folded.values() else f', which is no {kind}'}."
     close = difflib.get_close_matches(name.lower(), folded, 1, 0.5)
     hint = f"did you mean {folded[close[0]]}? " if close else ""
     return f"{name} is no known {kind}; {hint}known are {', '.join(folded.values())}."

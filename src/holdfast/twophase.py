@@ -10,67 +10,22 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Unpack
+from typing import Any, NoReturn, Unpack
 
 import numpy as np
 
 from holdfast.decision import Decision
 from holdfast.driver import decide
+from holdfast.elections import BALLOT, ELECTIONS, Ballot, Numeric
 from holdfast.errors import BadInput
 from holdfast.rules import CATALOGUE, CenterwO, MeanwO, OuterCenter, OuterMean
 from holdfast.rules.base import Rng, Stage
 from holdfast.updates import Reading, read
-from holdfast.values import NonNegative, Value, value
+from holdfast.values import Value, value
 
 log = logging.getLogger("holdfast")
 WINNERS = ("inner", "outer")
 _TOLD: set[Stage] = set()  # what was logged once
-
-
-@value
-class Ballot(Value):
-    """One vote a worker for the candidate of smaller loss; the majority of the votes that came wins.
-
-    Ties, of a voter's losses and of the votes, go to Inner, which has a guarantee, or to Outer (`ties="outer"`), as
-    in the authors' program.
-
-    >>> Ballot().count(np.array([0.3, -0.1, 0.2]), f=1)
-    ('outer', 1.0)
-    """
-
-    ties: Literal["inner", "outer"] = "inner"
-
-    def count(self, gains: np.ndarray, f: int) -> tuple[str, float]:
-        """Who wins, and by how many votes for Outer; a gain is a voter's loss at Inner minus that at Outer."""
-        tie = 1 if self.ties == "outer" else -1
-        lead = float(np.where(gains == 0, tie, np.sign(gains)).sum())
-        return ("outer" if lead > 0 or (lead == 0 and tie > 0) else "inner"), lead
-
-
-BALLOT = Ballot()
-
-
-@value
-class Numeric(Value):
-    r"""The f-trimmed mean of the workers' loss differences; Outer wins if it exceeds the margin.
-
-    The sign is right whenever the honest mean of the differences exceeds :math:`\sqrt{f/(n-2f)}` of their standard
-    deviation; a ballot needs :math:`\sqrt{n/(n-2f)}`. Differences are not clipped, which could turn the sign.
-    Outer has no worst-case guarantee, hence the margin.
-
-    >>> Numeric().count(np.array([0.75, -0.25, 0.5, -90.0, 0.5]), f=1)
-    ('outer', 0.25)
-    """
-
-    margin: NonNegative = 0.0
-
-    def count(self, gains: np.ndarray, f: int) -> tuple[str, float]:
-        """Who wins, and by what trimmed mean; infinities of both signs elect Inner."""
-        left = np.sort(gains)[f : len(gains) - f]
-        if np.isposinf(left).any() and np.isneginf(left).any():
-            return "inner", 0.0
-        mean = float((left / len(left)).sum())
-        return ("outer" if mean > self.margin else "inner"), mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +106,15 @@ class TwoPhase(Value):
         """Propose both candidates of a round; the arguments are those of `Stage.decide`."""
         return propose(X, self.inner, self.outer, rng=rng, start=start, **reading)
 
+    def __call__(self, X: object, **_: object) -> NoReturn:
+        """Explain that the workers decide: a rule of two phases has no answer of its own."""
+        raise BadInput(
+            f"{self!r} has no answer before the workers vote; call candidates = rule.propose(X), let the workers "
+            "report their losses at both candidates, then call rule.elect(candidates, reports)."
+        )
+
+    aggregate = decide = apply = __call__
+
     def elect(self, candidates: Candidates, reports: Iterable[Any]) -> Winner:
         """The winner by the reports of the voters."""
         return elect(candidates, reports, self.election)
@@ -176,7 +140,6 @@ def Mean2P(f: int) -> TwoPhase:  # noqa: N802 - the paper's name
     return TwoPhase(MeanwO(f=f), OuterMean(f=f))
 
 
-ELECTIONS = {"Ballot": Ballot, "Numeric": Numeric}
 AGGREGATORS: dict[str, Any] = {**CATALOGUE, "Cent2P": Cent2P, "Mean2P": Mean2P, "TwoPhase": TwoPhase, **ELECTIONS}
 """What a text can name where two phases are possible: parse("Mean2P(f=3)", AGGREGATORS)."""
 

@@ -46,6 +46,18 @@ class Reading(TypedDict, total=False):
     names: Sequence[object] | None
 
 
+HINTS = {
+    "axis": "rows are workers and the first axis counts them, so transpose the array if columns are workers",
+    "device": "the answer is computed on the device where the updates are, so move them there",
+    "dim": "rows are workers and the first axis counts them, so transpose the array if columns are workers",
+    "dtype": "the answer has the dtype of the updates, so convert those",
+    "f": "f belongs to the rule, as in MeanwO(f=3)",
+    "n": "n is the number of updates",
+    "seed": "pass rng=numpy.random.default_rng(seed) to a rule that draws",
+}
+"""What to do instead of an argument that no rule takes."""
+
+
 class Distances(NamedTuple):
     """Squared distances times scale squared, and the part of each by which it may be wrong at most."""
 
@@ -190,6 +202,8 @@ def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
     BadInput
         If X holds no updates, or updates of different structure without `like`.
     """
+    if strange := sorted(reading.keys() - Reading.__annotations__.keys()):
+        raise BadInput(f"{who} was given {strange[0]}=; {HINTS.get(strange[0], 'leave it out')}.")
     like, measure, on_excess = reading.get("like"), reading.get("measure"), reading.get("on_excess", "refuse")
     check_on_excess(who, on_excess)
     if isinstance(X, Updates):

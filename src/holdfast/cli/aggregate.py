@@ -22,6 +22,7 @@ from holdfast.places import fetch
 from holdfast.rules import StreamCenterwO
 from holdfast.spec import parse
 from holdfast.structure import Malformed, flatten, majority, mismatch, shape_of
+from holdfast.twophase import WINNERS, TwoPhase
 
 MANY = 60  # workers beyond which only those that were not kept are listed
 
@@ -43,16 +44,19 @@ def aggregate(
 ) -> None:
     """Aggregate updates from npy, npz, safetensors or pt files, and show who was kept, left out or dropped.
 
-    RULE is written as `holdfast rules` lists them, FILES is one file per worker, or one file with a row per worker. A
-    file that cannot be read, that differs from the structure of the majority, or that unpacks to much more than the
-    others is dropped by name. If more are dropped than the rule tolerates, nothing is aggregated unless --on-excess
-    lower is given.
+    RULE is written as `holdfast rules` lists them. FILES is one file per worker, or one file with a row per worker. A
+    file is dropped by name if it cannot be read, if it differs from the structure of the majority, or if it unpacks to
+    much more than the others. If more are dropped than the rule tolerates, nothing is aggregated unless --on-excess
+    lower is given. A rule of two phases gives two candidates, between which the workers vote; --out FILE.npz keeps them
+    as FILE-inner.npz and FILE-outer.npz.
     """
     chosen = parse(rule)
     if chosen.random and seed is None:
         raise BadInput(f"{chosen!r} draws at random; add --seed 1.")
-    if out:
-        check_target(out)
+    places = {name: _beside(out, name) for name in WINNERS} if isinstance(chosen, TwoPhase) else {"": out}
+    for place in places.values():
+        if place:
+            check_target(place)
     model = load(like) if like else None
     if isinstance(chosen, StreamCenterwO) and len(files) > 1:  # one file at a time
         limit = allowed_bytes(files, like=model, max_bytes=max_bytes)
@@ -63,8 +67,9 @@ def aggregate(
         updates, names = load_all(files, like=model if len(files) > 1 else None, max_bytes=max_bytes)
         if model is None and isinstance(updates, list):
             model = majority(updates)
+    ask = chosen.propose if isinstance(chosen, TwoPhase) else chosen.decide
     with advising():
-        decision = chosen.decide(
+        answer = ask(
             updates,
             rng=None if seed is None else np.random.default_rng(seed),
             start=load(start) if start else None,
@@ -72,13 +77,24 @@ def aggregate(
             on_excess=on_excess.value,
             names=names,
         )
-    if out:
-        save(out, decision.value)
-    apart = distance(decision.value, load(reference)) if reference else None
+    decisions = {"": answer} if isinstance(answer, Decision) else {name: getattr(answer, name) for name in WINNERS}
+    records = {}
+    for name, decision in decisions.items():
+        if place := places[name]:
+            save(place, decision.value)
+        apart = distance(decision.value, load(reference)) if reference else None
+        records[name] = record(decision, names, apart)
+        if not as_json:
+            show(decision, names, place, apart)
     if as_json:
-        say(json.dumps(record(decision, names, apart), allow_nan=False))
-    else:
-        show(decision, names, out, apart)
+        say(json.dumps(records.get("", records), allow_nan=False))
+    elif isinstance(chosen, TwoPhase):
+        say("both are candidates: take the one that most workers prefer on their own data")
+
+
+def _beside(out: Path | None, name: str) -> Path | None:
+    """The file of one candidate: aggregate.npz becomes aggregate-inner.npz."""
+    return out and out.with_stem(f"{out.stem}-{name}")
 
 
 def distance(a: Any, b: Any) -> float:

@@ -17,7 +17,7 @@ from holdfast.guarantees.bounds import bounds as promised
 from holdfast.guarantees.choose import choose as ranked
 from holdfast.guarantees.criteria import CRITERIA, check
 from holdfast.guarantees.proved import Bound, unfinished
-from holdfast.spec import parse
+from holdfast.spec import parse_rule
 
 Workers = Annotated[int, typer.Option("--n", help="Workers.")]
 Coordinates = Annotated[int | None, typer.Option("--d", help="Coordinates, which sharpen some constants.")]
@@ -40,7 +40,7 @@ def bounds(
     """
     lie = n // USUAL if f is None else f
     check(n, lie)
-    rules = [parse(rule)] if rule else everyone(n, lie)
+    rules = [parse_rule(rule)] if rule else everyone(n, lie)
     lie = tolerance(rules[0], n, f if rule else lie)
     found = {repr(one): promised(one, n, lie, d) for one in rules}
     if as_json:

@@ -23,7 +23,7 @@ from holdfast.guarantees import certify as searching
 from holdfast.guarantees.bounds import bounds, number, tolerance
 from holdfast.guarantees.certificate import certificate as certified
 from holdfast.guarantees.criteria import CRITERIA, SPREADS
-from holdfast.spec import parse
+from holdfast.spec import parse_rule
 from holdfast.structure import majority
 
 
@@ -45,9 +45,9 @@ def certify(
     """
     if out is not None and (out.suffix != ".npz" or not out.parent.is_dir()):
         raise BadInput(f"--out {out} was given; name an .npz file in a folder that exists.")
-    lie = tolerance(parse(rule), n, f)
+    lie = tolerance(parse_rule(rule), n, f)
     asked = [searching.Search(rule, n, lie, d, one, budget, seed) for one in ([criterion] if criterion else SPREADS)]
-    proved = bounds(parse(rule), n, f, d)
+    proved = bounds(parse_rule(rule), n, f, d)
     table = Table("criterion", "worst found", "proved", "no rule below", "rounds tried", box=None, header_style="bold")
     with Progress(transient=True, console=Screen(stderr=True)) as bar:
         for one in asked:
@@ -113,7 +113,7 @@ def certificate(
     FILES are as for `holdfast aggregate`. Each statement comes with its assumption; no server can bound the
     distance to the mean of every possible honest set.
     """
-    chosen = parse(rule)
+    chosen = parse_rule(rule)
     if chosen.random and seed is None:
         raise BadInput(f"{chosen!r} draws at random; add --seed 1.")
     updates, names = load_all(files, max_bytes=max_bytes)

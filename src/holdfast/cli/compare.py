@@ -16,7 +16,7 @@ from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput
 from holdfast.report.compare import Comparison, draw
 from holdfast.report.compare import compare as compared
-from holdfast.spec import parse
+from holdfast.spec import parse_rule
 from holdfast.structure import majority
 from holdfast.updates import read
 
@@ -45,7 +45,7 @@ def compare(
     """
     if plot and plot.suffix not in (".svg", ".png", ".pdf"):
         raise BadInput(f"--plot {plot} was given; the formats are .svg, .png, .pdf.")
-    chosen = [parse(text) for text in (rules or RULES.format(f=f)).split(";") if text.strip()]
+    chosen = [parse_rule(text) for text in (rules or RULES.format(f=f)).split(";") if text.strip()]
     updates, names = load_all(files, max_bytes=max_bytes)
     model = load(like) if like else majority(updates) if isinstance(updates, list) else None
     with advising():

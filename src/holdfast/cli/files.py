@@ -13,7 +13,7 @@ import numpy as np
 
 from holdfast.cli.sizes import PACKED, allowed_bytes, check_bytes, declared_bytes, held_bytes
 from holdfast.disk import write_whole
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, MissingExtra
 from holdfast.structure import Malformed
 
 
@@ -153,7 +153,7 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise BadInput("this file needs torch; pip install 'holdfast[train]'.") from None
+        raise MissingExtra("this file", "torch", "train") from None
     return torch
 
 

@@ -15,7 +15,7 @@ from holdfast.cli.files import check_target
 from holdfast.cli.live import carrier, counted, failures, varied, watch
 from holdfast.cli.wide import Screen, say
 from holdfast.cli.wide import console as printer
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, MissingExtra
 from holdfast.experiments.board import estimate, spoken
 from holdfast.experiments.paper import PAPERS, TABLES, Setting, available, everything, table
 from holdfast.experiments.pool import cores
@@ -177,7 +177,7 @@ def _figure(found: object, out: Path) -> None:
     try:
         from holdfast.report.plots import curves
     except ImportError:
-        raise BadInput("figures need matplotlib; pip install 'holdfast[plot]'.") from None
+        raise MissingExtra("a figure", "matplotlib", "plot") from None
     curves(found, out)  # type: ignore[arg-type]
     say(f"the figure is in {out}")
 
@@ -187,7 +187,7 @@ def _toy(out: Path | None) -> None:
     try:
         from holdfast.report.dilemma import draw, numbers
     except ImportError:
-        raise BadInput("pictures need matplotlib; pip install 'holdfast[plot]'.") from None
+        raise MissingExtra("a picture", "matplotlib", "plot") from None
     say(numbers())
     if out is not None:
         draw(out)

@@ -9,7 +9,7 @@ import typer
 
 from holdfast.cli.example import example
 from holdfast.cli.wide import say
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, MissingExtra
 
 
 @example("holdfast picture sneak-siege.svg")
@@ -22,6 +22,6 @@ def picture(
     try:
         from holdfast.report.dilemma import draw
     except ImportError:
-        raise BadInput("pictures need matplotlib; pip install 'holdfast[plot]'.") from None
+        raise MissingExtra("a picture", "matplotlib", "plot") from None
     draw(out)
     say(f"the picture is in {out}")

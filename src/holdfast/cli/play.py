@@ -9,7 +9,7 @@ import typer
 
 from holdfast.cli.example import example
 from holdfast.cli.wide import say
-from holdfast.errors import BadInput
+from holdfast.errors import MissingExtra
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port on loopback; 0: any that is free.")]
 Browser = Annotated[bool, typer.Option(help="Open the page in a browser.")]
@@ -45,5 +45,5 @@ def _serve(page: str, port: int, store: Path | None, browser: bool) -> None:
     try:
         from holdfast.web.serve import serve
     except ImportError as error:
-        raise BadInput(f"pages need {error.name}; pip install 'holdfast[web]'.") from None
+        raise MissingExtra("a page", error.name or "uvicorn", "web") from None
     serve(page, port, store, browser, lambda address: say(f"{address}  (Ctrl-C ends it)"))

@@ -17,7 +17,7 @@ from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import bounds
 from holdfast.guarantees.rates import FORMULAS, Rate, Setting
 from holdfast.guarantees.rates import rates as all_rates
-from holdfast.spec import parse
+from holdfast.spec import parse_rule
 
 HIDDEN = "Orders, not bounds: they hide a constant, the smoothness L and the loss at the start."
 
@@ -52,7 +52,7 @@ def rates(
 
 def promised(rule: str, n: int, f: int) -> dict[str, float]:
     """The constants that are proved of a rule; refuses one without any."""
-    found = {name: promise.ours.value for name, promise in bounds(parse(rule), n, f).items() if promise.ours}
+    found = {name: promise.ours.value for name, promise in bounds(parse_rule(rule), n, f).items() if promise.ours}
     known = {name: value for name, value in found.items() if value < math.inf}
     if not known:
         raise BadInput(f"{rule} has no proved constant; give your own, such as --constant kappa=1.34.")

@@ -24,7 +24,7 @@ def train(
     attack: Annotated[str, typer.Option(help="What the liars send; see holdfast attacks.")] = "NoAttack()",
     voter: Annotated[str, typer.Option(help="How the liars vote.")] = "WorseLoss()",
     n: Annotated[int, typer.Option("--n", "--workers", help="Workers.", min=1)] = 20,
-    liars: Annotated[int | None, typer.Option("--liars", "--f", help="How many lie; the rule's f if not said.")] = None,
+    liars: Annotated[int | None, typer.Option(help="How many lie; the rule's f if not said.")] = None,
     data: Annotated[str, typer.Option(help="A data set; see holdfast data.")] = "digits",
     folder: Annotated[Path | None, typer.Option(help="Where the data set lies.")] = None,
     split: Annotated[str, typer.Option(help="How it is dealt: Natural(), Dirichlet(alpha=0.1), ...")] = "Natural()",

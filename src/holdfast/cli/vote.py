@@ -11,8 +11,8 @@ from rich.text import Text
 
 from holdfast.cli.example import example
 from holdfast.cli.wide import Screen, say
+from holdfast.elections import Ballot, Numeric
 from holdfast.guarantees.vote import DRAWS, LARGEST, METHODS, Sample, Voters, batch_for, enough, fails, largest_error
-from holdfast.twophase import Ballot, Numeric
 
 LABELS = {"ballot": "ballot", "numeric": "loss differences"}
 

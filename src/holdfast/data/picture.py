@@ -9,7 +9,7 @@ import numpy as np
 from holdfast.data.dataset import Dataset
 from holdfast.data.partition import counts
 from holdfast.data.pools import Share
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, MissingExtra
 
 FORMATS = (".svg", ".png", ".pdf")
 CELL = 0.17  # inches between workers, and between classes with short names
@@ -25,7 +25,7 @@ def draw(dataset: Dataset, shares: list[Share], out: Path, title: str = "") -> N
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
-        raise BadInput("pictures need matplotlib; pip install 'holdfast[plot]'.") from None
+        raise MissingExtra("a picture", "matplotlib", "plot") from None
     table = counts(dataset, shares)
     workers, classes = table.shape
     if not 1 <= workers <= MOST:

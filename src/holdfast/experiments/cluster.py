@@ -18,11 +18,11 @@ from typing import Any
 
 from holdfast import __version__
 from holdfast.disk import read_regular, write_whole
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, MissingExtra, Unwritable
 from holdfast.experiments.pool import AGAIN, News, checked
 from holdfast.experiments.store import summarise
 from holdfast.training import Run, train
-from holdfast.training.folder import Folder, InUse, Unwritable
+from holdfast.training.folder import Folder, InUse
 
 Files = dict[str, bytes]
 FILES = ("record.json", "code", "metrics.jsonl", "checkpoint.npz", "timing.json", "model.npz", "summary.json", "done")
@@ -110,7 +110,7 @@ def _connected(address: str) -> Any:
     try:
         import ray
     except ImportError:
-        raise BadInput("a Ray cluster needs ray; pip install 'holdfast[ray]'.") from None
+        raise MissingExtra("a Ray cluster", "ray", "ray") from None
     ask = [sys.executable, "-c", "import sys, ray; ray.init(sys.argv[1], log_to_driver=False)", address]
     try:
         if address != "auto" and ":" not in address:

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.attacks import ALIE, PGA, Canvass, Empire, Mimic, MinMax, MinSum, NoAttack, ScaledVariance, Spread, seven
+from holdfast.elections import Numeric
 from holdfast.rules import CWTM, Average, GeometricMedian, Krum, MeanExact, MeanwO, OuterMean
 from holdfast.training import Result, Run
-from holdfast.twophase import Mean2P, Numeric, TwoPhase
+from holdfast.twophase import Mean2P, TwoPhase
 
 WORKERS, LIARS = 20, 8
 RULES: dict[str, Any] = {

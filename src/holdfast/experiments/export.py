@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.disk import write_whole
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, MissingExtra
 from holdfast.experiments.store import Entry, Store, key
 from holdfast.experiments.where import meets, short
 from holdfast.spec import unknown
@@ -111,7 +111,7 @@ def _parquet(entries: list[Entry]) -> bytes:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise BadInput("a .parquet file needs pyarrow; pip install pyarrow.") from None
+        raise MissingExtra("a .parquet file", "pyarrow") from None
     kinds = {"int": pyarrow.int64(), "float": pyarrow.float64(), "bool": pyarrow.bool_()}
     schema = pyarrow.schema([(name, kinds.get(kind, pyarrow.string())) for name, kind in COLUMNS.items()])
     file = io.BytesIO()
@@ -136,7 +136,7 @@ def tensorboard(entries: Iterable[Entry], store: Store, folder: Path | str) -> i
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         missing = (error.name or "tensorboard").partition(".")[0]
-        raise BadInput(f"TensorBoard's files need {missing}; pip install {missing}.") from None
+        raise MissingExtra("a file for TensorBoard", missing) from None
     places, found = _places(store), {one.key: one for one in entries}
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)

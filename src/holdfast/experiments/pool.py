@@ -16,10 +16,10 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, Unwritable
 from holdfast.experiments.store import summarise
 from holdfast.training import Result, Run, train
-from holdfast.training.folder import InUse, Unwritable
+from holdfast.training.folder import InUse
 
 Key = TypeVar("Key")
 TOLD = 0.5  # seconds between two messages of a run

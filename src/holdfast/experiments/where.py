@@ -10,11 +10,12 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
+from holdfast.elections import Ballot
 from holdfast.errors import BadInput
 from holdfast.spec import parse
 from holdfast.training import Run
 from holdfast.training.run import TEXTS
-from holdfast.twophase import AGGREGATORS, Ballot, Cent2P, Mean2P, TwoPhase
+from holdfast.twophase import AGGREGATORS, Cent2P, Mean2P, TwoPhase
 
 ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,

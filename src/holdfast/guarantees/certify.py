@@ -20,7 +20,7 @@ from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import tolerance
 from holdfast.guarantees.criteria import MOST, SPREADS, ratios, subsets, whole, worst
 from holdfast.guarantees.instances import drawn, structured
-from holdfast.spec import parse
+from holdfast.spec import parse_rule
 from holdfast.updates import read
 
 Array = np.ndarray
@@ -53,7 +53,7 @@ class Search:
         if self.n * self.d > NUMBERS:
             many = f"n = {self.n} and d = {self.d} were given, {self.n * self.d:,} numbers a round"
             raise BadInput(f"{many}; a search takes up to {NUMBERS:,}, so lower n or d.")
-        rule = parse(self.rule)
+        rule = parse_rule(self.rule)
         tolerance(rule, self.n, self.f)
         if rule.random:
             raise BadInput(f"{self.rule} draws at random; a search needs a rule that answers alike each time.")
@@ -95,7 +95,7 @@ def search(asked: Search, known: Found | None = None) -> Iterator[Found]:
 
 def objective(asked: Search) -> Callable[[Array], float]:
     """Round -> the largest ratio over all honest sets."""
-    answer, masks = answering(parse(asked.rule)), subsets(asked.n, asked.f)
+    answer, masks = answering(parse_rule(asked.rule)), subsets(asked.n, asked.f)
 
     def cost(X: Array) -> float:
         with np.errstate(all="ignore"):
@@ -199,5 +199,5 @@ def resumed(path: Path, asked: Search) -> Found:
 def replayed(path: Path) -> tuple[Search, Found, Any, Array]:
     """The saved round again: the rule's answer on it, and the honest set for which it is worst."""
     asked, found = load(path)
-    answer = np.asarray(parse(asked.rule)(found.X))
+    answer = np.asarray(parse_rule(asked.rule)(found.X))
     return asked, found, worst(asked.criterion, answer, found.X, asked.f), answer

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import inf, log
 from typing import Any
 
+from holdfast.elections import Numeric
 from holdfast.guarantees.bounds import Promise, bounds
 from holdfast.guarantees.criteria import check
 from holdfast.rules import (
@@ -21,7 +22,7 @@ from holdfast.rules import (
     StreamCenterwO,
 )
 from holdfast.rules.base import CoordinateRule
-from holdfast.twophase import Cent2P, Mean2P, Numeric
+from holdfast.twophase import Cent2P, Mean2P
 
 SEARCHED, COVERED = 100, 20  # workers up to which MeanExact ends its search; liars up to which MDA does
 MANY = 300  # workers beyond which n² distances are too dear

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.elections import Ballot, Numeric
 from holdfast.errors import BadInput
 from holdfast.guarantees.rates import count, number
-from holdfast.twophase import Ballot, Numeric
 
 METHODS = {"hoeffding": "bound", "bernstein": "bound", "cantelli": "bound", "normal": "approximation"}
 DRAWS = 20_000  # simulated elections

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.attacks import ATTACKS
+from holdfast.elections import Ballot
 from holdfast.errors import listing, plural
 from holdfast.experiments.store import Entry, key
 from holdfast.experiments.where import pair
 from holdfast.training import Run
-from holdfast.twophase import AGGREGATORS, Ballot, TwoPhase
+from holdfast.twophase import AGGREGATORS, TwoPhase
 from holdfast.values import Value
 
 At = tuple[str, str]  # row, column

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, MissingExtra
 from holdfast.experiments.store import Entry
 from holdfast.report.grid import WORST, Grid
 from holdfast.report.groups import Group, groups
@@ -122,7 +122,7 @@ def blank(wide: float, high: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise BadInput("figures need matplotlib; pip install 'holdfast[plot]'.") from None
+        raise MissingExtra("a figure", "matplotlib", "plot") from None
     return Figure(figsize=(wide, high), layout="constrained")
 
 

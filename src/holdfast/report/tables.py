@@ -7,7 +7,7 @@ from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING
 
-from holdfast.errors import BadInput, plural
+from holdfast.errors import BadInput, MissingExtra, plural
 from holdfast.report.grid import WORST, Cell, Grid
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def terminal(grid: Grid, worst: str = "first") -> Group:
         from rich.table import Column, Table
         from rich.text import Text
     except ImportError:
-        raise BadInput("tables on a terminal need rich; pip install 'holdfast[cli]'.") from None
+        raise MissingExtra("a table on a terminal", "rich", "cli") from None
     heads = [Column(Text("rule")), *(Column(Text(name), justify="right") for name in columns(grid, worst))]
     table = Table(*heads, box=None, pad_edge=False, header_style="bold")
     for row, cells in zip(grid.rows, _lines(grid, worst, _plain), strict=True):

@@ -3,14 +3,16 @@
 from holdfast.choice import Choice, Weights
 from holdfast.contract import (
     Chain,
-    CoordinateRule,
-    DistanceRule,
     Distances,
-    Mixing,
-    OnePass,
     Rng,
     Stage,
     value,
+)
+from holdfast.kinds import (
+    CoordinateRule,
+    DistanceRule,
+    Mixing,
+    OnePass,
 )
 from holdfast.values import Tolerance
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.disk import MAX_NOTE_BYTES, NotRegular, append_regular, open_regular, read_note, read_regular, write_whole
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, Unwritable
 from holdfast.training.code import note_code
 from holdfast.training.own import named
 from holdfast.training.run import Run
@@ -32,10 +32,6 @@ LOOKS = 5  # times that a lock is asked for, since somebody may only be looking
 NO_LOCK = "HOLDFAST_NO_LOCK"  # set by --no-lock, for this process and those that it starts
 HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR)  # what flock says if somebody has the lock
 OWN = "the record's own"  # task: torch workers on the record's data set
-
-
-class Unwritable(BadInput):
-    """The disk is full, read-only or broken."""
 
 
 class Unlockable(Unwritable):

@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.attacks import NoAttack, seven
+from holdfast.elections import Ballot
 from holdfast.errors import BadInput
 from holdfast.rules import CenterwO, GeometricMedian, MeanwO, NormBoundedMean
 from holdfast.spec import parse, unknown
 from holdfast.training.run import Run
-from holdfast.twophase import AGGREGATORS, Ballot, TwoPhase
+from holdfast.twophase import AGGREGATORS, TwoPhase
 
 WORKERS = 35
 RATES = {0.1: (3, 4), 0.2: (7, 7), 0.4: (14, 14)}  # rate -> liars in the text, in the program

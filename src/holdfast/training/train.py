@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import BadInput
-from holdfast.training.folder import OWN, Folder, Unwritable
+from holdfast.errors import BadInput, MissingExtra, Unwritable
+from holdfast.training.folder import OWN, Folder
 from holdfast.training.loop import rashb, two_phase_rashb
 from holdfast.training.own import known
 from holdfast.training.run import Run
@@ -243,5 +243,5 @@ def _workers(run: Run, data: Path | str | None) -> Task:
     try:
         from holdfast.training.workers import Workers
     except ImportError as error:
-        raise BadInput(f"training on images needs {error.name}; pip install 'holdfast[train]'.") from None
+        raise MissingExtra("training on images", error.name or "torch", "train") from None
     return Workers(run, data)

@@ -12,6 +12,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from holdfast.decision import Decision
+from holdfast.elections import Ballot
 from holdfast.engines.flower.arguments import seconds
 from holdfast.engines.flower.differences import stepped
 from holdfast.engines.flower.limits import TooMuch, check_counts
@@ -19,7 +20,7 @@ from holdfast.engines.flower.metrics import number, reported
 from holdfast.engines.flower.replies import Gathered, failure, record_of
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput
-from holdfast.twophase import Ballot, TwoPhase
+from holdfast.twophase import TwoPhase
 
 log = logging.getLogger("flwr.holdfast")
 VOTE = "query.vote"

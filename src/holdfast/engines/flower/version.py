@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
+from holdfast.errors import MissingExtra
+
 FROM, BELOW = (1, 41), (1, 43)
 
 
@@ -12,7 +14,7 @@ def check() -> None:
     try:
         found = version("flwr")
     except PackageNotFoundError:
-        raise ImportError("holdfast.engines.flower needs Flower; pip install 'holdfast[flower]'.") from None
+        raise MissingExtra("holdfast.engines.flower", "Flower", "flower") from None
     number = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
     if not FROM <= number < BELOW:
         want = f">={FROM[0]}.{FROM[1]},<{BELOW[0]}.{BELOW[1]}"

@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from holdfast.errors import BadInput, BrokenRule, listing
+from holdfast.errors import BadInput, BrokenRule, HoldfastError, listing
 
 BEAT, QUIET, GRACE = 0.5, 3.0, 2.0  # seconds: between signs of life, until their lack means death, to end by oneself
 OVER, TOLD, STOPPED = "over", "told", "stopped while "
@@ -31,7 +31,7 @@ _current: Watch | None = None
 _begun = 0
 
 
-class RankFailed(RuntimeError):
+class RankFailed(HoldfastError, RuntimeError):
     """Some rank is gone, or does not come."""
 
 

@@ -1,0 +1,99 @@
+"""The kinds of stages.
+
+A `DistanceRule` decides from squared distances and answers with one sum, a `Mixing` stage makes several sums from
+distances, a `CoordinateRule` works on columns, and a `OnePass` rule sees updates one after the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from holdfast.choice import Choice, Weights, checked_weights
+from holdfast.contract import Distances, Rng, Stage
+from holdfast.errors import BadInput, BrokenRule
+from holdfast.updates import Updates
+
+if TYPE_CHECKING:
+    from holdfast.decision import Decision
+
+
+class Mixing(Stage):
+    """A stage that makes weighted sums from distances."""
+
+    answers = False
+
+    def size(self, n: int) -> int:
+        return n
+
+    def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
+        """(centres, points + anchors) squared distances -> (size, points + anchors), rows sum to one."""
+        raise BrokenRule(f"{type(self).__name__} does not say how it mixes.")
+
+    def mix_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The same for workers of different mass, and the masses of the sums; a stage without such a form refuses."""
+        raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
+
+    def distances_after(self, D: Distances, M: np.ndarray) -> Distances | None:
+        """The squared distances of the centres to the points that M makes, where they follow from D; None: measure."""
+        return None
+
+
+class DistanceRule(Stage):
+    """A rule that decides from squared distances alone: mixing with one row."""
+
+    def weights(self, D: Distances, rng: Rng | None = None) -> Weights | Choice:
+        """The weights of the answer, (points + anchors,), summing to one."""
+        raise BrokenRule(f"{type(self).__name__} does not say how it weighs.")
+
+    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights | Choice:
+        """The same for workers of different mass, (points,); a rule without such a form refuses."""
+        raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
+
+    def choose(
+        self, D: Distances, rng: Rng | None = None, mass: np.ndarray | None = None, *, scale: float = 1.0
+    ) -> Choice:
+        """The weights as a Choice, checked: finite, of the right length, summing to one.
+
+        D was measured on vectors that were multiplied by the scale.
+        """
+        rule = self.scaled(scale)
+        chosen = rule.weights(D, rng) if mass is None else rule.weights_by_mass(D, mass, rng)
+        choice = chosen if isinstance(chosen, Choice) else Choice(chosen)
+        return replace(choice, weights=checked_weights(self, choice.weights, (D.shape[1],)))
+
+
+class CoordinateRule(Stage):
+    """A rule that treats every coordinate by itself.
+
+    With `portable`, `columns` and `used` take blocks of any array library, on the device where they are; else blocks
+    are brought to the host as numpy arrays.
+    """
+
+    portable: ClassVar[bool] = False
+
+    def columns(self, block: Any) -> Any:
+        """(n, b) -> (b,)"""
+        raise BrokenRule(f"{type(self).__name__} does not say what it does.")
+
+    def columns_by_mass(self, block: Any, mass: np.ndarray) -> Any:
+        """The same for workers of different mass; a rule without such a form refuses."""
+        raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
+
+    def used(self, block: Any) -> Any:
+        """(n, b) -> (n,), the share of these columns in which each row was used."""
+        raise BrokenRule(
+            f"{type(self).__name__} does not say whom it uses; define used(block), or call the rule instead of decide."
+        )
+
+
+class OnePass(Stage):
+    """A rule that sees updates one after the other and keeps few of them."""
+
+    chains = False
+
+    def one_pass(self, updates: Updates) -> Decision:
+        """Decide about updates that were read."""
+        raise BrokenRule(f"{type(self).__name__} does not say what it does.")
