@@ -89,7 +89,7 @@ class Damage:
 
 def damages(*hows: str) -> st.SearchStrategy[Damage]:
     """Damage of bytes; without names, every kind."""
-    hows = hows or ("flip", "cut", "behead", "insert", "overwrite", "repeat", "value", "replace")
+    hows = hows or ("flip", "cut", "behead", "insert", "overwrite", "repeat", "value", "value", "value", "replace")
     share = st.floats(0, 1, exclude_max=True)
     piece = st.sampled_from(PIECES) | st.binary(max_size=12)
     return st.builds(Damage, st.sampled_from(hows), share, piece, st.sampled_from(ODD))

@@ -26,6 +26,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch._C._distributed_c10d import HashStore
 
 from holdfast import BadInput, MeanwO
 from holdfast.cli import main
@@ -99,7 +100,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run = Run(rule=rule, attack="SignFlip()", workers=7, byzantine=2, rounds=4, every=2, seed=seed)
         train(run, Store(where).place(run))
         summarise(Store(where).place(run), run)
-    done, *_ = sorted(folder.iterdir())
+    done, unsummed = sorted(folder.iterdir())
+    (unsummed / "summary.json").unlink()
     for seed, note in ((1, "failed"), (2, "")):
         run = Run(rule="CWM()", workers=7, rounds=4, seed=seed)
         place = folder / key(run)
@@ -118,6 +120,7 @@ def test_damaged_stores_are_read_or_refused_in_a_sentence(some: list[Harm], page
     tried("store of runs")
     places = sorted(one.name for one in store.iterdir() if one.is_dir())
     names = ["archive.jsonl", *places, *(f"{place}/{name}" for place in places for name in FILES)]
+    names += [f"{place}/{name}" for place in places for name in ("metrics.jsonl", "summary.json", "record.json")]
     with copied(store) as folder, no_hang():
         for harm in some:
             if (folder / names[harm.file % len(names)]).parent.is_dir():
@@ -196,7 +199,7 @@ def test_a_server_goes_on_from_a_damaged_folder_or_refuses_and_loses_no_line(
 @pytest.fixture(scope="module")
 def alone() -> Iterator[None]:
     """A job of one rank, this process."""
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
     yield
     dist.destroy_process_group()
 
@@ -266,7 +269,11 @@ def test_a_damaged_checkpoint_of_a_training_is_refused_or_the_same(some: list[Da
 def test_a_damaged_state_of_a_server_is_refused_or_the_same(some: list[Damage], seed: int) -> None:
     tried("state of a server")
     rng = np.random.default_rng(seed)
-    model = {"layer": rng.normal(size=33), "steps": rng.integers(9, size=3), "ü": rng.random((2, 7), np.float32)}
+    model: dict[str, Any] = {
+        "layer": rng.normal(size=33),
+        "steps": rng.integers(9, size=3),
+        "ü": rng.random((2, 7), np.float32),
+    }
     wanted = Server(model, {name: -values for name, values in model.items()}, {"m": model}, "MeanwO(f=1), seed 0")
     with tempfile.TemporaryDirectory() as name, no_hang():
         journal = Journal(name)
