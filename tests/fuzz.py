@@ -1,7 +1,7 @@
-"""`python tests/fuzz.py MINUTES`, and words for pytest such as -n 2: drawn inputs that no other run has seen, until the time is over.
+"""`python tests/fuzz.py MINUTES`: drawn inputs that no other run has seen, until the time is over.
 
-The rules once, then files and replies with a new seed in every pass. It ends at the first failure, with the command
-that repeats it, and prints how many examples of each kind were tried.
+More words, such as -n 2, go to pytest. The rules once, then files and replies with a new seed in every pass. It ends
+at the first failure, with the command that repeats it, and prints how many examples of each kind were tried.
 """
 
 from __future__ import annotations

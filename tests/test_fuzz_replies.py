@@ -64,7 +64,8 @@ ODD_MODELS: dict[str, Any] = {
 class Lie:
     """What one node does: another model, an error or nothing in the place of its reply; then damaged pieces.
 
-    A piece is damaged as a whole, or inside, with a head that tells its new length. Damaged pieces get the names that their new contents have, since a SuperLink takes no others.
+    A piece is damaged as a whole, or inside, with a head that tells its new length. It gets the name that its new
+    content has, since a SuperLink takes no other.
     """
 
     model: str
