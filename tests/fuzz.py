@@ -1,7 +1,8 @@
 """`python tests/fuzz.py MINUTES`: drawn inputs that no other run has seen, until the time is over.
 
-More words, such as -n 2, go to pytest. The rules once, then files and replies with a new seed in every pass. It ends
-at the first failure, with the command that repeats it, and prints how many examples of each kind were tried.
+More words, such as -n 2, go to pytest. Files and replies with a new seed in every pass; the second pass is
+that of the rules. It ends at the first failure, with the command that repeats it, and prints how many examples of each
+kind were tried.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ def main(minutes: float, *options: str) -> int:
         os.environ |= {"HYPOTHESIS_PROFILE": "fuzz", "HOLDFAST_FUZZ_COUNTS": str(counts), "GLOO_SOCKET_IFNAME": "lo"}
         code, passes = 0, 0
         while code == 0 and (passes == 0 or time.monotonic() < until):
-            words = [*options, "-q", f"--hypothesis-seed={secrets.randbelow(2**32)}", *(HOSTILE if passes else RULES)]
+            words = [
+                *options,
+                "-q",
+                f"--hypothesis-seed={secrets.randbelow(2**32)}",
+                *(RULES if passes == 1 else HOSTILE),
+            ]
             print("pytest", *words, flush=True)
             code = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT).returncode
             passes += 1
