@@ -31,8 +31,10 @@ lint: install  ## ruff, ruff format, mypy strict
 test: lint browser  ## what CI runs: lint, types, all tests, in a real browser too
 	$(RUN)/pytest -n 2
 
-fuzz: install  ## drawn inputs that no other run has seen
-	HYPOTHESIS_PROFILE=fuzz $(RUN)/pytest -n 2 tests/test_everything.py tests/test_rules.py tests/test_geometry.py
+FUZZ_MINUTES ?= 10
+
+fuzz: install  ## drawn inputs that no other run has seen: rules, files, replies; FUZZ_MINUTES=10
+	$(RUN)/python tests/fuzz.py $(FUZZ_MINUTES) -n 2
 
 cover: install  ## line and branch coverage of the core, at least 95 %
 	$(RUN)/pytest -n 2 --cov --cov-report=term --cov-fail-under=95

@@ -37,6 +37,7 @@ from holdfast.engines.sharded import (
     robust_reduce_scatter,
     save,
     two_phase_step,
+    watch,
 )
 from holdfast.engines.sharded.checkpoint import saved
 from holdfast.engines.sharded.reader import write_checksums
@@ -508,11 +509,13 @@ def orphaned(rank: int, n: int, folder: Path) -> None:
 
 
 def late(rank: int, n: int, folder: Path) -> None:
-    """A rank comes a second after the others have given up."""
+    """A rank comes just after another one has given up."""
 
     def dies(t: int) -> None:
         if rank == 2 and t == 3:
-            time.sleep(TIMEOUT + 1)
+            assert watch._current is not None
+            while not any(str(sign[2]).startswith(watch.STOPPED) for sign in watch._current._signs().values()):
+                time.sleep(0.05)
 
     training(rank, n, folder, dies=dies)
 

@@ -12,7 +12,7 @@ from holdfast.rules import CATALOGUE
 
 SOURCE = Path(holdfast.__file__).parent
 ORDER = [
-    {"disk", "errors"},
+    {"disk", "errors", "npz"},
     {"arrays", "checks"},
     {"choice", "places", "structure", "values"},
     {"elections", "host"},

@@ -136,6 +136,52 @@ def test_a_journal_that_cannot_be_set_aside_is_a_sentence(tmp_path: Path, monkey
     assert turns(tmp_path / "rounds.jsonl") == [1]
 
 
+@pytest.mark.parametrize("name", ["rounds.jsonl", ASIDE, "state.npz"])
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+def test_a_pipe_in_the_place_of_a_file_hung_a_restart(name: str, kind: str, tmp_path: Path) -> None:
+    folder, outside = tmp_path / "server", tmp_path / "outside"
+    run(folder, 2)
+    outside.write_text("of another folder")
+    with (folder / "rounds.jsonl").open("a") as file:
+        file.write("damaged\n")
+    (folder / name).unlink(missing_ok=True)
+    {"pipe": os.mkfifo, "link": lambda path: path.symlink_to(outside), "folder": Path.mkdir}[kind](folder / name)
+    with pytest.raises(BadInput, match=f"is a {kind}"):
+        run(folder, 3)
+    assert outside.read_text() == "of another folder"
+
+
+def test_a_link_in_the_place_of_a_temporary_file_was_written_through(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "server", tmp_path / "outside"
+    run(folder, 2)
+    outside.write_text("of another folder")
+    for name in (".state.part", ".rounds.part"):
+        (folder / name).symlink_to(outside)
+    with (folder / "rounds.jsonl").open("a") as file:
+        file.write("damaged\n")
+    run(folder, 3)
+    assert outside.read_text() == "of another folder"
+
+
+def test_a_line_that_is_set_aside_joined_a_half_written_one(tmp_path: Path) -> None:
+    (tmp_path / ASIDE).write_text('{"round": 1, "ke')
+    (tmp_path / "rounds.jsonl").write_text('{"round": 2}\n')
+    Journal(tmp_path).state()
+    assert (tmp_path / ASIDE).read_text() == '{"round": 1, "ke\n{"round": 2}\n'
+
+
+def test_a_flipped_bit_that_shortens_an_array_of_the_state_was_not_seen(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.save(1, State({"w": np.arange(3000.0)}, None, {}, "MeanwO(f=1), seed 0"))
+    content = (tmp_path / "state.npz").read_bytes()
+    assert content.count(b"'shape': (3000,)") == 1
+    (tmp_path / "state.npz").write_bytes(content.replace(b"'shape': (3000,)", b"'shape': (2000,)"))
+    with np.load(tmp_path / "state.npz") as held:
+        assert held["model-0"].shape == (2000,), "numpy sees the checksum only at the end of an entry"
+    with pytest.raises(BadInput, match=r"model-0.npy has bytes left over"):
+        journal.state()
+
+
 def test_a_state_of_the_first_format_is_read(tmp_path: Path) -> None:
     entries: dict[str, Any] = {"round": np.array(2), "names": np.array(["w"]), "who": np.array("MeanwO(f=1), seed 0")}
     entries |= {"memory": np.array([], str), "model-0": np.full(2, 2.0)}

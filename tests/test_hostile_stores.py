@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,6 +142,29 @@ def test_a_refusal_prints_no_control_characters(
     with pytest.raises(SystemExit):
         main()
     assert "\x1b" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"round": 0, "liars": 10**400},
+        {"round": 0, "evaluation": {"accuracy": "high"}},
+        {"round": 0, "evaluation": {"accuracy": 10**400}},
+        {"round": 0, "evaluation": {"accuracy": float("nan")}},
+        {"round": 0, "averaged": {"accuracy": [0.5]}},
+    ],
+)
+def test_metrics_that_are_no_numbers_ended_runs_and_report_with_a_traceback(line: dict[str, Any], place: Path) -> None:
+    run = Run(rule="CWM()", rounds=1)
+    other = place.with_name(key(run))
+    other.mkdir()
+    (other / "record.json").write_text(json.dumps({**run.record(), "task": OWN, "format": FORMAT}))
+    (other / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    for mark in ("begun", "done"):
+        (other / mark).touch()
+        (entry,), (complaint,) = Store("runs").read()
+        assert entry.state == "failed"
+        assert complaint.startswith(f"runs/{other.name}: it")
 
 
 def test_control_characters_are_shown_as_escapes() -> None:

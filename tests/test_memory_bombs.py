@@ -116,6 +116,24 @@ def test_aggregate_drops_a_bomb_by_name(rule: str, words: list[str], honest: lis
     assert "unpacks to" in json.loads(told.stdout)["dropped"]["bomb.npz"]
 
 
+@pytest.mark.usefixtures("peak")
+def test_estimate_read_files_of_any_size(tmp_path: Path) -> None:
+    paths = [tmp_path / f"worker-{i}.npz" for i in range(3)]
+    for i, path in enumerate(paths):
+        np.savez(path, w=np.random.default_rng(i).random((8, 100)))
+    bomb = tmp_path / "bomb.npz"
+    np.savez_compressed(bomb, w=np.zeros((8, 8 * MB)))
+    call = ["estimate", *map(str, [*paths, bomb])]
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
+    told = CliRunner().invoke(app, call)
+    assert isinstance(told.exception, BadInput)
+    assert f"{bomb} unpacks to 536,8" in str(told.exception)
+    assert "--max-bytes" in str(told.exception)
+    assert taken() - before < 32 * MB
+    assert CliRunner().invoke(app, ["estimate", *map(str, paths), "--max-bytes", "10000"]).exit_code == 0
+
+
 def test_max_bytes_admits_what_is_larger_than_the_others(honest: list[Path], tmp_path: Path) -> None:
     large = packed(tmp_path / "large.npz", 32 * MB)
     unread = refused([*honest, large], max_bytes=64 * MB)

@@ -52,7 +52,8 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False) 
     except NotRegular:
         os.close(handle)
         raise
-    return os.fdopen(handle, "ab" if flags & os.O_APPEND else "r+b" if flags & os.O_RDWR else "rb")
+    both = bool(flags & os.O_RDWR)
+    return os.fdopen(handle, ("a+b" if both else "ab") if flags & os.O_APPEND else "r+b" if both else "rb")
 
 
 def _check(path: Path, mode: int) -> None:

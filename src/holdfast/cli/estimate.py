@@ -15,6 +15,7 @@ from rich.text import Text
 from holdfast.arrays import viewed
 from holdfast.cli.example import example
 from holdfast.cli.files import check_room, load, names_of, save
+from holdfast.cli.sizes import allowed_bytes
 from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput
 from holdfast.guarantees.estimate import Estimate
@@ -28,6 +29,9 @@ def estimate(
     sample: Annotated[
         bool, typer.Option("--sample", help="First write the FILES that are not there: σ = 4, G below 1.")
     ] = False,
+    max_bytes: Annotated[
+        int | None, typer.Option(min=1, help="The most that a file may unpack to; else by the other files.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
 ) -> None:
     """Measure σ and G of Theorem 1 at one model: how noisy the workers' gradients are, and how different.
@@ -37,9 +41,10 @@ def estimate(
     """
     if sample:
         write(files)
-    check_room(files)
+    limit = allowed_bytes(files, max_bytes=max_bytes)
+    check_room(files, limit)
     names = names_of(files)
-    told = measured([rows(load(path), name) for path, name in zip(files, names, strict=True)], names)
+    told = measured([rows(load(path, limit), name) for path, name in zip(files, names, strict=True)], names)
     if as_json:
         say(json.dumps(record(told, names), allow_nan=False))
     else:

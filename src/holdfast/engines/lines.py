@@ -6,23 +6,34 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from holdfast.decision import Decision
+from holdfast.disk import open_regular
 
 FAR, MOST = 5.0, 1e300  # times the middle distance: from where somebody is called far, and the most that is told
 
 
-def add(path: Path, line: dict[str, Any]) -> None:
-    """One more line; what is no number is refused, so that every reader can read it."""
+def add(path: Path, line: dict[str, Any], *, follow: bool = False) -> None:
+    """Add one line to a journal; what is no number is refused, so that every reader can read it.
+
+    A link in the place of the file is followed only if the user named it, as `follow` says.
+    """
     text = json.dumps(line, allow_nan=False) + "\n"
-    with path.open("ab+") as out:
-        if out.tell():
-            out.seek(-1, os.SEEK_END)
-            text = text if out.read(1) == b"\n" else f"\n{text}"  # behind what a killed process has left half written
+    with open_lines(path, follow=follow) as out:
         out.write(text.encode())
+
+
+def open_lines(path: Path, *, follow: bool = False) -> IO[bytes]:
+    """Open a file of lines to add some, behind what a killed process has left half written; make it if need be."""
+    out = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, follow=follow)
+    if out.seek(0, os.SEEK_END):
+        out.seek(-1, os.SEEK_END)
+        if out.read(1) != b"\n":
+            out.write(b"\n")
+    return out
 
 
 def named(decision: Decision, names: Sequence[str]) -> dict[str, Any]:

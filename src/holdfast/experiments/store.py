@@ -21,6 +21,7 @@ from holdfast.training.own import named
 Line = dict[str, Any]
 MOST = 400  # letters of a complaint
 ARCHIVE = "archive.jsonl"
+READING = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)  # of damaged files
 STATES = ("done", "running", "begun", "failed")
 
 
@@ -88,14 +89,18 @@ class Entry:
             raise BadInput("its facts, state or why are none")
         if not isinstance(self.code, list) or not all(isinstance(one, str) for one in self.code):
             raise BadInput("its code is no list of versions")
-        facts = [value for name, value in self.facts.items() if name != "workers"]
-        told = [value for line in self.evaluations for value in line.values()]
-        if not all(value is None or _number(value) for value in (self.seconds, *facts, *told)):
-            raise BadInput("its evaluations, facts or seconds are not finite numbers")
+        self.check_numbers()
         if not all(line.get("accuracy") is None or 0 <= line["accuracy"] <= 1 for line in self.evaluations):
             raise BadInput("its accuracies are not between 0 and 1")
         if self.key != key(self.run):
             raise BadInput(f"its key is {self.key!r} and that of its run {key(self.run)!r}")
+
+    def check_numbers(self) -> None:
+        """Refuse numbers that no round has, as of metrics that were damaged."""
+        facts = [value for name, value in self.facts.items() if name != "workers"]
+        told = [value for line in self.evaluations for value in line.values()]
+        if not all(value is None or _number(value) for value in (self.seconds, *facts, *told)):
+            raise BadInput("its evaluations, facts or seconds are not finite numbers")
 
 
 def told(run: Run, state: str, lines: Iterable[Line], **words: Any) -> Entry:
@@ -180,7 +185,7 @@ def apart(found: Iterable[tuple[str, Any]]) -> tuple[list[Entry], list[str]]:
     for where, one in found:
         try:
             entries.append(one())
-        except (BadInput, OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except READING as error:
             said = str(error) if isinstance(error, BadInput) else f"it holds no run ({type(error).__name__}: {error})"
             said = said.rstrip(".")[:MOST]
             complaints.append(said + "." if said.startswith(where) else f"{where}: {said}.")
@@ -214,7 +219,9 @@ def entry(place: Path) -> Entry:
         return Entry(**vars(summary) | {"seconds": seconds, "code": read_code(place)})
     why = why_failed(place) if state == "failed" else ""
     lines: Iterable[Line] = first_of(place, run.rounds) if state == "done" else lines_of(place)
-    return told(run, state, lines, seconds=seconds, why=why, code=read_code(place))
+    found = told(run, state, lines, seconds=seconds, why=why, code=read_code(place))
+    found.check_numbers()
+    return found
 
 
 def _number(value: Any) -> bool:
@@ -249,7 +256,7 @@ def summarise(place: Path, run: Run) -> None:
 def _summary(place: Path, name: str) -> Entry | None:
     try:
         found = Entry.read(read_regular(place / "summary.json"))
-    except (OSError, BadInput, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except READING:
         return None
     return found if found.key == name else None
 

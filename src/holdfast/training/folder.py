@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import time
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -21,6 +20,7 @@ import numpy as np
 
 from holdfast.disk import MAX_NOTE_BYTES, NotRegular, append_regular, open_regular, read_note, read_regular, write_whole
 from holdfast.errors import BadInput, Unwritable
+from holdfast.npz import read_arrays
 from holdfast.training.code import note_code
 from holdfast.training.own import named
 from holdfast.training.run import Run
@@ -125,9 +125,10 @@ class Folder:
     def models(self) -> tuple[np.ndarray, np.ndarray]:
         """The last and the averaged model of a finished run."""
         try:
-            with open_regular(self.path / "model.npz") as file, np.load(file, allow_pickle=False) as models:
-                return models["last"], models["average"]
-        except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
+            with open_regular(self.path / "model.npz") as file:
+                models = read_arrays(file)
+            return models["last"], models["average"]
+        except (OSError, ValueError, KeyError) as error:
             raise BadInput(f"{self.path} has lost its model ({error}); delete it to start again.") from None
 
 

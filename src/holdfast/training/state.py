@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from holdfast.disk import open_regular, write_whole
 from holdfast.errors import BadInput
+from holdfast.npz import read_arrays
 from holdfast.training.run import Run
 from holdfast.training.task import Task
 
@@ -101,8 +101,8 @@ class State:
     def load(path: Path, first: State | None = None) -> State:
         """From such a file, for a training that begins like `first`, if it is given."""
         try:
-            with open_regular(path) as file, np.load(file, allow_pickle=False) as held:
-                found = {name: held[name] for name in held.files}
+            with open_regular(path) as file:
+                found: dict[str, Any] = dict(read_arrays(file))
             if found["round"].dtype.kind != "i" or found["round"] < 1:
                 raise ValueError("its round is none")
             found["round"] = int(found["round"])
@@ -112,5 +112,5 @@ class State:
             if first is not None and state._shapes() != first._shapes():
                 raise ValueError(f"it holds {state.model.shape} of {state.model.dtype}, of another model or momentum")
             return state
-        except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadInput(f"{path} is no checkpoint of a training ({error}); delete it to start again.") from None

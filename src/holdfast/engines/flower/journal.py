@@ -8,13 +8,15 @@ import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
+from holdfast.disk import open_regular, write_whole
 from holdfast.engines.flower.differences import Model
-from holdfast.engines.lines import add
+from holdfast.engines.lines import add, open_lines
 from holdfast.errors import BadInput, plural
+from holdfast.npz import read_arrays
 from holdfast.report.nodes import parse_line
 
 log = logging.getLogger("flwr.holdfast")
@@ -61,21 +63,17 @@ class Journal:
         entries |= {"who": np.array(state.who), "memory": np.array(list(state.memory), dtype=str)}
         for what, named in {"model": state.model, "last": state.last or {}, **state.memory}.items():
             entries |= {f"{what}-{i}": values for i, values in enumerate(named.values())}
-        part = self.folder / ".state.part"
-        with part.open("wb") as out:
-            np.savez(out, **entries)
-            _sync(out)
-        part.replace(self.folder / "state.npz")
+        write_whole(self.folder / "state.npz", lambda out: np.savez(out, **entries), sync=True)
 
     def state(self) -> tuple[int, State] | None:
         """Rounds done, and the state after them; None at the beginning. Rounds without a state are set aside."""
         if self.folder is None:
             return None
-        held = self._load() if (self.folder / "state.npz").is_file() else None
+        held = self._load() if os.path.lexists(self.folder / "state.npz") else None
         try:
             self._set_aside(0 if held is None else held[0])  # a round that was not saved is not told twice
         except OSError as error:
-            why = error.strerror or type(error).__name__
+            why = error.strerror or str(error)
             raise BadInput(
                 f"{self.folder} cannot be read or written ({why}); mend it or name another folder."
             ) from None
@@ -84,33 +82,34 @@ class Journal:
     def _load(self) -> tuple[int, State]:
         assert self.folder is not None
         try:
-            with np.load(self.folder / "state.npz", allow_pickle=False) as held:
-                names = [str(name) for name in held["names"]]
-                parts = {
-                    what: {name: held[f"{what}-{i}"] for i, name in enumerate(names) if f"{what}-{i}" in held.files}
-                    for what in ("model", "last", *map(str, held["memory"]))
-                }
-                done, who = int(held["round"]), str(held["who"])
-        except Exception as error:
+            with open_regular(self.folder / "state.npz") as file:
+                held = read_arrays(file)
+            names = [str(name) for name in held["names"]]
+            parts = {
+                what: {name: held[f"{what}-{i}"] for i, name in enumerate(names) if f"{what}-{i}" in held}
+                for what in ("model", "last", *map(str, held["memory"]))
+            }
+            done, who = int(held["round"]), str(held["who"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
             where = self.folder / "state.npz"
-            raise BadInput(
-                f"{where} cannot be read ({type(error).__name__}); remove it to begin anew, the journal is kept."
-            ) from None
+            raise BadInput(f"{where} cannot be read ({error}); remove it to begin anew, the journal is kept.") from None
         return done, State(parts.pop("model"), parts.pop("last") or None, parts, who)
 
     def _set_aside(self, done: int) -> None:
         """Move damaged lines, and those of rounds after `done`, to a file beside it; first there, then here."""
         assert self.folder is not None
         path, aside = self.folder / "rounds.jsonl", self.folder / "rounds-set-aside.jsonl"
-        if not path.is_file() or not any(counts := _count(path, done)):
+        if not os.path.lexists(path) or not any(counts := _count(path, done)):
             return
-        part = path.with_name(".rounds.part")
-        with path.open("rb") as lines, aside.open("ab") as others, part.open("wb") as kept:
-            for text in lines:
-                (others if _unusable(text, done) else kept).write(text if text.endswith(b"\n") else text + b"\n")
-            _sync(others)
-            _sync(kept)
-        part.replace(path)
+        with open_regular(path) as lines, open_lines(aside) as others:
+
+            def sort(kept: IO[bytes]) -> None:
+                for text in lines:
+                    (others if _unusable(text, done) else kept).write(text if text.endswith(b"\n") else text + b"\n")
+                others.flush()
+                os.fsync(others.fileno())
+
+            write_whole(path, sort, sync=True)
         for many, what in zip(counts, ("damaged {}", "{} of rounds that no state holds"), strict=True):
             if many:
                 told, verb = what.format(plural(many, "line")), "is" if many == 1 else "are"
@@ -127,14 +126,9 @@ def _unusable(text: bytes, done: int) -> str:
 
 def _count(path: Path, done: int) -> tuple[int, int]:
     """How many lines are damaged, and how many are of later rounds."""
-    with path.open("rb") as lines:
+    with open_regular(path) as lines:
         found = Counter(_unusable(text, done) for text in lines)
     return found["damaged"], found["later"]
-
-
-def _sync(out: BinaryIO) -> None:
-    out.flush()
-    os.fsync(out.fileno())
 
 
 def _check_writable(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ class Ledger:
 
     def __init__(self, path: Path | str | None) -> None:
         self.path = None if path is None else Path(path)
-        if self.path is not None and (self.path.is_dir() or not self.path.parent.is_dir()):
+        if self.path is not None and not _usable(self.path):
             raise BadInput(f"Ledger was given {self.path}; name a file in a folder that is there, such as ranks.jsonl.")
 
     def add(self, step: int, decision: Decision | None, **more: Any) -> None:
@@ -25,4 +26,12 @@ class Ledger:
         if self.path is None or dist.get_rank() != 0:
             return
         said = {} if decision is None else named(decision, [str(rank) for rank in range(decision.n)])
-        add(self.path, {"round": step, **said, **more})
+        add(self.path, {"round": step, **said, **more}, follow=True)
+
+
+def _usable(path: Path) -> bool:
+    """Whether a line can be added: to a regular file, or to a new one."""
+    try:
+        return path.is_file() if os.path.lexists(path) else path.parent.is_dir()
+    except OSError:
+        return False
