@@ -26,7 +26,7 @@ ORDER = [
     {"spec"},
     {"twophase"},
     {"attacks", "guarantees"},
-    {"data"},
+    {"data", "testing"},
     {"training"},
     {"experiments"},
     {"report"},
