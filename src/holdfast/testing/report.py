@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -14,6 +17,7 @@ from holdfast.errors import ChecksFailed
 from holdfast.testing.laws import LawBroken
 
 Test = Callable[[np.random.Generator], None]
+SECONDS = 20  # of processor time that a check may take on one seed
 LONGEST = 160  # characters of another library's message that are shown
 
 
@@ -151,12 +155,38 @@ class Plan:
         return Check(self.name, self.sentence, Status.PASSED)
 
 
+class _TooLong(BaseException):
+    """No Exception, so that no library that is checked can catch it."""
+
+
+@contextmanager
+def _limit(seconds: float) -> Iterator[None]:
+    """End what takes more than so much processor time; without a limit outside of the main thread, and on Windows."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGVTALRM"):
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise _TooLong
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
 def _problem(test: Test, seed: int) -> str:
     """What went wrong, in one sentence; empty if nothing did."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            test(np.random.default_rng(seed))
+            with _limit(SECONDS):
+                test(np.random.default_rng(seed))
+        except _TooLong:
+            return f"no answer came within {SECONDS} seconds of processor time"
         except LawBroken as error:
             return str(error)
         except Exception as error:
@@ -166,11 +196,9 @@ def _problem(test: Test, seed: int) -> str:
 
 
 def run_all(subject: str, n: int, f: int, plans: Iterable[Plan]) -> Report:
-    """Run the checks in order. If the first one fails, the others do not apply."""
+    """Run the checks in order. If the first one fails, the others are not run."""
     first, *rest = plans
     checks = [first.run()]
-    for plan in rest:
-        if checks[0].status is Status.FAILED:
-            plan = Plan(plan.name, plan.sentence, None, f"the check {first.name!r} already failed")
-        checks.append(plan.run())
-    return Report(subject, n, f, tuple(checks))
+    if checks[0].status is Status.FAILED:
+        rest = [Plan("all others", f"{len(rest)} more checks.", None, f"the check {first.name!r} failed")]
+    return Report(subject, n, f, (*checks, *(plan.run() for plan in rest)))
