@@ -97,8 +97,8 @@ CASES = tuple(
         ("-1e300", "f rows are -1e300", np.float64, _filled(-1e300)),
         ("±1e308", "f rows are 1e308 or -1e308, whose differences leave float64", np.float64, _opposite),
         ("offset, float32", "all numbers are near 10000, f rows are off by 2", np.float32, _beside, 1e4, 0.05),
-        ("tiny numbers, float32", "numbers are near 1e-25, f rows 1000 times farther out", np.float32, _far, 1e-25, 1e-26),
-        ("subnormal numbers", "numbers are near 1e-312, f rows 1000 times farther out", np.float64, _far, 1e-312, 1e-313),
+        ("tiny numbers, float32", "numbers are near 1e-25, f rows near 1e-22", np.float32, _far, 1e-25, 1e-26),
+        ("subnormal numbers", "numbers are near 1e-312, f rows near 1e-309", np.float64, _far, 1e-312, 1e-313),
     )
 )  # fmt: skip
 

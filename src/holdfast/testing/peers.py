@@ -172,7 +172,7 @@ def _without_init(package: str, module: str) -> ModuleType:
     """A module of a package whose own `__init__` may import more than is installed."""
     full = f"{package}.{module}"
     if full in sys.modules or package in sys.modules:
-        return importlib.import_module(full)
+        return _import(package, full)
     spec = importlib.util.find_spec(package)
     if spec is None or spec.submodule_search_locations is None:
         raise BadInput(f"{package} is not installed; pip install {package}")

@@ -17,7 +17,7 @@ from holdfast.errors import ChecksFailed
 from holdfast.testing.laws import LawBroken
 
 Test = Callable[[np.random.Generator], None]
-SECONDS = 20  # of processor time that a check may take on one seed
+SECONDS = 10  # of processor time that a check may take on one seed
 LONGEST = 160  # characters of another library's message that are shown
 
 
