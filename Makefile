@@ -89,6 +89,8 @@ bench: install  ## speed against peers and the limit, as ratios; memory on a fil
 	$(RUN)/python benchmarks/sharded.py
 	$(RUN)/python benchmarks/ddp.py
 	$(RUN)/python benchmarks/coming_from.py
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python krum==0.9.1  # another
+	$(RUN)/python benchmarks/check_peers.py
 	$(RUN)/python benchmarks/web.py
 	$(RUN)/python benchmarks/certificates.py $(if $(DATA),--data $(DATA))
 	$(RUN)/python benchmarks/report.py

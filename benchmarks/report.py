@@ -277,6 +277,26 @@ def program() -> str:
     return "\n".join([*out, ""])
 
 
+def checks(text: str) -> str:
+    """docs/testing.md with its table put in."""
+    told = json.loads((RESULTS / "check_peers.json").read_text())
+    used = {"byzfl": "byzfl", "flower": "flwr", "krum": "krum"}
+    versions = [
+        f"{package} {told['versions'][package]}" for name, package in used.items() if name not in told["missing"]
+    ]
+    about = (
+        f"`python benchmarks/check_peers.py` told every aggregator to withstand f = {told['f']} of n = {told['n']} workers "
+        f"({', '.join(versions)}). The last rows are rules of holdfast, which have more to keep."
+    )
+    out = [about, ""]
+    out += [f"{name} was left out: {why}" for name, why in told["missing"].items()]
+    out += ["| aggregator | passed | fails | does not hold, and is not promised |", "| --- | ---: | --- | --- |"]
+    for row in told["rows"]:
+        names = (", ".join(row[column]) or "nothing" for column in ("failed", "not promised"))
+        out.append(f"| `{row['rule']}` | {row['passed']} | {' | '.join(names)} |")
+    return put(text, "checks", "\n".join([*out, ""]))
+
+
 def pages(text: str) -> str:
     """docs/see.md with its table put in."""
     out = ["| what | measured | bar | met? |", "| --- | --- | --- | --- |"]
@@ -333,7 +353,7 @@ if __name__ == "__main__":
     pictures()
     (ROOT / "docs" / "search.md").write_text(searches())
     docs = {"training": trained, "paper": papers, "guarantees": promises, "flower": flower, "distributed": distributed}
-    docs |= {"coming-from": coming, "see": pages}
+    docs |= {"coming-from": coming, "see": pages, "testing": checks}
     made_of = {ROOT / "README.md": replaced} | {ROOT / "docs" / f"{name}.md": made for name, made in docs.items()}
     for path, made in made_of.items():
         path.write_text(made(path.read_text()))

@@ -27,7 +27,7 @@ ORDER = [
     {"twophase"},
     {"spec"},
     {"attacks", "guarantees"},
-    {"data"},
+    {"data", "testing"},
     {"training"},
     {"experiments"},
     {"report"},

@@ -67,7 +67,7 @@ from holdfast.attacks import (
 )
 from holdfast.attacks.hidden import Direction
 from holdfast.attacks.informed import moments, zmax
-from tests.laws import close
+from holdfast.testing.laws import close
 from tests.rules_under_test import EXACT, RULES, calls
 
 EVERY: list[Attack] = [

@@ -7,7 +7,6 @@ or a refusal in one sentence. Nothing hangs and nothing crashes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -47,6 +46,8 @@ from holdfast import (
     StreamCenterwO,
 )
 from holdfast.errors import TooManyFaults
+from holdfast.testing import hostile
+from holdfast.testing.rounds import placed
 from tests.oracles import oracle
 from tests.rules_under_test import calls
 from tests.shelves import LIBRARIES, NARROW, given, held, numbers
@@ -88,51 +89,7 @@ OTHERS: list[Any] = [
     CGE(F),
 ]
 RULES = PROMISED + OTHERS
-Liars = Callable[[np.ndarray, np.random.Generator], np.ndarray]
-
-
-def _one(value: float, where: Any = slice(None)) -> Liars:
-    def make(H: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        rows = H.mean(axis=0) + 0.1 * rng.standard_normal((F, H.shape[1])).astype(H.dtype)
-        rows[:, where] = value
-        return rows
-
-    return make
-
-
-def _plus_minus(H: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return np.where(rng.random((F, H.shape[1])) < 0.5, np.inf, -np.inf).astype(H.dtype)
-
-
-def _far(H: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return (-1e3 * (1 + 0.1 * rng.standard_normal((F, H.shape[1])))).astype(H.dtype)
-
-
-CASES: dict[str, tuple[Any, Liars]] = {
-    "far 1e3": (np.float64, _far),
-    "far 1e3 f32": (np.float32, _far),
-    "NaN": (np.float64, _one(np.nan)),
-    "1 NaN coord": (np.float32, _one(np.nan, 7)),
-    "+inf": (np.float64, _one(np.inf)),
-    "±inf": (np.float32, _plus_minus),
-    "1e30 f32": (np.float32, _one(1e30)),
-    "3e38 f32": (np.float32, _one(3e38)),
-    "1 coord 3e38": (np.float32, _one(3e38, 5)),
-    "1e300 f64": (np.float64, _one(1e300)),
-    "-1e300 f64": (np.float64, _one(-1e300)),
-    "f16": (np.float16, _far),
-}
-
-
-def placed(H: np.ndarray, B: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Liars last, first, and in between; with the mask of the honest."""
-    n = len(H) + len(B)
-    for at in (range(len(H), n), range(len(B)), range(1, 1 + 4 * len(B), 4)):
-        honest = np.ones(n, bool)
-        honest[list(at)] = False
-        X = np.empty((n, H.shape[1]), H.dtype)
-        X[honest], X[~honest] = H, B
-        yield X, honest
+CASES = {case.name: case for case in hostile.CASES}
 
 
 def check(rule: Any, X: np.ndarray, honest: np.ndarray, library: str, promised: bool) -> None:
@@ -159,10 +116,7 @@ def check(rule: Any, X: np.ndarray, honest: np.ndarray, library: str, promised: 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("rule", RULES, ids=repr)
 def test_attacks(rule: Any, case: str, library: str) -> None:
-    dtype, liars = CASES[case]
-    rng = np.random.default_rng(0)
-    H = (1 + 0.1 * rng.standard_normal((N - F, D))).astype(dtype)
-    for X, honest in placed(H, liars(H, rng)):
+    for X, honest in CASES[case].rounds(N, F, np.random.default_rng(0), D):
         check(rule, X, honest, library, rule in PROMISED)
 
 
@@ -174,10 +128,7 @@ NEAR: list[Any] = [*SUBSETS, Medoid(), CAF(F), DnC(F), MoNNA(F, pivot=0), Stream
 @pytest.mark.parametrize("rule", NEAR, ids=repr)
 def test_attacks_on_rules_whose_sets_are_not_unique(rule: Any, case: str, library: str) -> None:
     """Near the honest mean all the same; the pivot of MoNNA is honest."""
-    dtype, liars = CASES[case]
-    rng = np.random.default_rng(0)
-    H = (1 + 0.1 * rng.standard_normal((N - F, D))).astype(dtype)
-    for X, honest in placed(H, liars(H, rng)):
+    for X, honest in CASES[case].rounds(N, F, np.random.default_rng(0), D):
         if isinstance(rule, MoNNA) and not honest[0]:
             continue
         with np.errstate(all="ignore"):

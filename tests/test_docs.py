@@ -130,6 +130,8 @@ def test_the_readme_s_figures_come_from_the_results() -> None:
     assert report["searches"]() == (ROOT / "docs" / "search.md").read_text()
     see = (ROOT / "docs" / "see.md").read_text()
     assert report["pages"](see) == see
+    testing = (ROOT / "docs" / "testing.md").read_text()
+    assert report["checks"](testing) == testing
     guarantees = (ROOT / "docs" / "guarantees.md").read_text()
     assert report["promises"](guarantees) == guarantees
 

@@ -34,7 +34,7 @@ from holdfast import (
     OuterMean,
     parse,
 )
-from tests.clouds import with_bad_rows
+from holdfast.testing.rounds import with_bad_rows
 from tests.test_rules import agrees
 
 F = st.integers(0, 3)

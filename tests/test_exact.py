@@ -29,8 +29,8 @@ from holdfast import (
 )
 from holdfast.rules.exact_center import balls
 from holdfast.rules.subsets import largest
-from tests import laws
-from tests.clouds import attacked, gaussian, heterogeneous, ties
+from holdfast.testing import laws
+from holdfast.testing.rounds import attacked, gaussian, heterogeneous, ties
 from tests.oracles import kept, optimum, oracle
 
 

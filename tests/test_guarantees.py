@@ -46,7 +46,7 @@ from holdfast.guarantees.instances import drawn, structured
 from holdfast.guarantees.printed import paper
 from holdfast.guarantees.proved import unfinished
 from holdfast.guarantees.relative import relative
-from tests.clouds import KINDS, attacked, heterogeneous
+from holdfast.testing.rounds import KINDS, attacked, heterogeneous
 
 SHAPES = ((4, 1, 3), (5, 2, 2), (7, 2, 4), (7, 3, 3), (9, 4, 2))
 

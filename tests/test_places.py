@@ -29,9 +29,9 @@ from holdfast import (
 )
 from holdfast.geometry import distances
 from holdfast.points import Points
+from holdfast.testing import laws
+from holdfast.testing.rounds import attacked, gaussian
 from holdfast.updates import read
-from tests import laws
-from tests.clouds import attacked, gaussian
 from tests.oracles import oracle
 from tests.rules_under_test import EXACT, IN_ORDER, RULES, calls
 from tests.shelves import DEVICES, LIBRARIES, NARROW, given, held, numbers
@@ -94,11 +94,11 @@ def test_the_laws_hold_everywhere(rule: Any, library: str, monkeypatch: pytest.M
         monkeypatch.setitem(laws.TOLERANCE, np.dtype(np.float64), 2e-5)
     rng = np.random.default_rng(7)
     X = gaussian(rng, 13, 5)
-    laws.permutation(Elsewhere(rule, library), X, rng.permutation(13))
+    laws.permutation(Elsewhere(rule, library), X, rng)
     if not any(stage.anchors and stage.anchors != ("answer",) for stage in rule.stages()):
-        laws.translation(Elsewhere(rule, library), X, rng.normal(size=5))
+        laws.translation(Elsewhere(rule, library), X, rng)
         if not any(stage.lengths for stage in rule.stages()):
-            laws.scale(Elsewhere(rule, library), X, 2.0**20)
+            laws.scale(Elsewhere(rule, library), X, rng)
 
 
 @EVERYWHERE

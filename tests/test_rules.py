@@ -35,18 +35,15 @@ from holdfast import (
     OuterMean,
 )
 from holdfast.rules.krum import Selection
-from tests import laws
-from tests.clouds import attacked, gaussian, tied_clouds, ties
+from holdfast.testing import Status, check_rule, laws
+from holdfast.testing.rounds import attacked, gaussian, ties
+from tests import constants
+from tests.clouds import tied_clouds
 from tests.oracles import cost, kept, optimum, oracle
 from tests.rules_under_test import EXACT, IN_ORDER, RULES, calls
 
 SEEDS = st.integers(0, 2**32 - 1)
 FROM_THE_ORIGIN = (Clip, NormBoundedMean, CenteredClipping, CGE, ARC, Bucketing)
-
-
-def _moves(rule: Any) -> bool:
-    """Whether a rule follows a translation: not those that measure from the origin, nor absolute lengths."""
-    return not any(isinstance(stage, FROM_THE_ORIGIN) or stage.lengths for stage in rule.stages())
 
 
 def agrees(rule: Any, X: np.ndarray, got: np.ndarray, dtype: Any, **call: Any) -> bool:
@@ -97,20 +94,11 @@ def test_ties_go_to_the_lowest_index(X: np.ndarray) -> None:
 
 @pytest.mark.parametrize("rule", RULES + EXACT, ids=repr)
 def test_laws(rule: Any) -> None:
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        X = gaussian(rng, int(rng.integers(max(9, rule.least()), 20)), 6)
-        needed = calls(rule, 6, seed)
-        if not rule.random and not isinstance(rule, (*IN_ORDER, MDA)):  # many sets have the least diameter
-            laws.permutation(rule, X, rng.permutation(len(X)), **needed)
-        if _moves(rule):
-            laws.translation(rule, X, 100 * rng.standard_normal(6))
-            laws.scale(rule, X, 10.0 ** rng.integers(-9, 9))
-            if not any(hasattr(stage, "columns") for stage in rule.stages()):
-                laws.rotation(rule, X, np.linalg.qr(rng.standard_normal((6, 6)))[0])
-        same = np.tile(X[:1], (len(X), 1))
-        if not any(isinstance(stage, FROM_THE_ORIGIN[:-1]) for stage in rule.stages()):
-            assert laws.close(rule(same, **needed), X[0]), "equal rows give that row"
+    report = check_rule(rule)
+    told = {check.name for check in report.having(Status.NOT_PROMISED)}
+    if not any(isinstance(stage, FROM_THE_ORIGIN) or "floor" in repr(stage) for stage in rule.stages()):
+        unpromised = {"turning", "order"} if isinstance(rule, IN_ORDER) else {"turning"}
+        assert told <= unpromised | ({"too many NaN"} if rule == Average() else set())
 
 
 def test_reordering_ties_keeps_the_cost() -> None:
@@ -216,10 +204,10 @@ def test_proved_constants_hold_over_all_subsets(name: str, n: int, f: int) -> No
         d = int(rng.integers(1, 4))
         kind = ("far", "copies", "sneak", "siege")[seed % 4]
         X = ties(rng, n, d) if seed % 3 == 0 else attacked(rng, n, f, d, kind, 10.0 ** rng.integers(-1, 3))[0]
-        lam, kappa = laws.ratios(np.asarray(rule(X)), X.astype(float), f)
-        assert kappa <= laws.kappa(rule, n) * (1 + 1e-6)
+        lam, kappa = constants.ratios(np.asarray(rule(X)), X.astype(float), f)
+        assert kappa <= constants.kappa(rule, n) * (1 + 1e-6)
         if name in ("center", "mean"):
-            assert lam <= laws.lam(rule, n) * (1 + 1e-6)
+            assert lam <= constants.lam(rule, n) * (1 + 1e-6)
 
 
 @pytest.mark.parametrize(("n", "f"), [(5, 2), (7, 2), (9, 4), (12, 3), (35, 14)])
@@ -231,11 +219,11 @@ def test_tight_instances_attain_them(n: int, f: int) -> None:
         off = abs(float(rule(X)[0] - H.mean()))
         return off / float(np.ptp(H)), off**2 / float(H.var())
 
-    assert errs(CenterwO(f), laws.tight_center(n, f, eps))[0] == pytest.approx((3 * f - 1) / h, rel=1e-5)
-    assert errs(MeanwO(f), laws.tight_mean(n, f))[1] == pytest.approx(4 * f / q)
-    assert errs(CWTM(f), laws.tight_trimmed(n, f))[1] == pytest.approx(f / q)
+    assert errs(CenterwO(f), constants.tight_center(n, f, eps))[0] == pytest.approx((3 * f - 1) / h, rel=1e-5)
+    assert errs(MeanwO(f), constants.tight_mean(n, f))[1] == pytest.approx(4 * f / q)
+    assert errs(CWTM(f), constants.tight_trimmed(n, f))[1] == pytest.approx(f / q)
     if n % 2:
-        assert errs(CWM(), laws.tight_median(n, f))[1] == pytest.approx((n - 1) / (n + 1 - 2 * f))
+        assert errs(CWM(), constants.tight_median(n, f))[1] == pytest.approx((n - 1) / (n + 1 - 2 * f))
 
 
 @given(SEEDS, st.integers(3, 9), st.integers(1, 2))
@@ -269,7 +257,7 @@ def test_breakdown_far_liars_move_it_no_more_than_proved(rule: Any, kind: str) -
         X = X.astype(dtype)
         H = X[honest].astype(float)
         off = float(((np.asarray(rule(X), float) - H.mean(axis=0)) ** 2).sum())
-        assert off <= laws.kappa(rule, 11) * H.var(axis=0).sum() * (1 + 1e-5)
+        assert off <= constants.kappa(rule, 11) * H.var(axis=0).sum() * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("far", [1e8, 1e16, 1e30])

@@ -17,8 +17,8 @@ import pytest
 import torch
 
 from holdfast import CWTM, BadInput, Mean2P, MeanwO, parse
+from holdfast.testing.laws import close
 from tests import ranks
-from tests.laws import close
 from tests.rules_under_test import calls
 
 ROOT = Path(__file__).parent.parent

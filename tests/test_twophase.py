@@ -38,8 +38,8 @@ from holdfast import (
     twophase,
 )
 from holdfast.attacks import VOTERS
+from holdfast.testing.rounds import attacked, gaussian, with_bad_rows
 from holdfast.twophase import AGGREGATORS, Candidates, Winner, elect, gains_of, propose
-from tests.clouds import attacked, gaussian, with_bad_rows
 
 SEEDS = st.integers(0, 2**32 - 1)
 ELECTIONS: list[Any] = [Ballot(), Ballot(ties="outer"), Numeric(), Numeric(margin=0.5)]

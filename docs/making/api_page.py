@@ -18,6 +18,7 @@ MODULES = (
     "holdfast.rules.base",
     "holdfast.decision",
     "holdfast.attacks",
+    "holdfast.testing",
     "holdfast.training",
     "holdfast.data",
     "holdfast.guarantees.bounds",

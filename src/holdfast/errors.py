@@ -54,6 +54,14 @@ class BrokenRule(HoldfastError, RuntimeError):
     """Raised when a rule breaks its contract, as with weights that are not finite: the rule is wrong, not its input."""
 
 
+class ChecksFailed(AssertionError):
+    """Raised by `holdfast.testing` when a check fails. The text lists the failed checks; `report` has all of them."""
+
+    def __init__(self, text: str, report: object = None) -> None:
+        super().__init__(text)
+        self.report = report
+
+
 def printable(text: str) -> str:
     r"""The text with control characters shown as escapes, so that it cannot steer a terminal; lines and tabs stay.
 

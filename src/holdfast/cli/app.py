@@ -11,6 +11,7 @@ from holdfast.cli.aggregate import aggregate
 from holdfast.cli.attacks import attacks
 from holdfast.cli.bounds import bounds, choose
 from holdfast.cli.certify import certificate, certify, replay
+from holdfast.cli.check import check
 from holdfast.cli.compare import compare
 from holdfast.cli.data import data
 from holdfast.cli.demo import demo
@@ -54,8 +55,25 @@ def _options(
 
 
 COMMANDS = (
-    *(demo, play, train, watch, data, attacks, rules, aggregate, compare, sweep, paper, runs, report, sample, picture),
-    *(choose, bounds, certify, replay, certificate, vote, rates, estimate, ranks),
+    *(
+        demo,
+        play,
+        train,
+        watch,
+        data,
+        attacks,
+        rules,
+        aggregate,
+        compare,
+        check,
+        sweep,
+        paper,
+        runs,
+        report,
+        sample,
+        picture,
+    ),
+    *(picture, choose, bounds, certify, replay, certificate, vote, rates, estimate, ranks),
 )
 for command in COMMANDS:
     app.command(epilog=f"Example:  {EXAMPLES[command.__name__]}")(command)

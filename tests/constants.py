@@ -1,4 +1,4 @@
-"""What rules obey, as named assertions; and the proved constants, with the instances that attain them."""
+"""The proved constants a second time, from their formulas; and the rounds that attain them."""
 
 from __future__ import annotations
 
@@ -9,32 +9,6 @@ from typing import Any
 import numpy as np
 
 from holdfast import CWM, CWTM, CenterwO, GeometricMedian, Krum, MeanwO
-
-TOLERANCE = {np.dtype(np.float16): 2e-3, np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-9}
-
-
-def close(got: Any, wanted: Any, dtype: Any = np.float64, size: float | None = None) -> bool:
-    """Equal to the tolerance of the dtype, in units of the size of what went in."""
-    a, b = np.asarray(got, np.longdouble), np.asarray(wanted, np.longdouble)
-    size = float(np.abs(b).max(initial=0.0)) if size is None else size
-    return a.shape == b.shape and bool((np.abs(a - b) <= TOLERANCE[np.dtype(dtype)] * size).all())
-
-
-def permutation(rule: Any, X: np.ndarray, order: np.ndarray, **call: Any) -> None:
-    """The order of the workers does not matter where the optimum is unique."""
-    assert close(rule(X[order], **call), rule(X, **call), size=np.abs(X).max())
-
-
-def translation(rule: Any, X: np.ndarray, t: np.ndarray) -> None:
-    assert close(rule(X + t), rule(X) + t, size=np.abs(X).max() + np.abs(t).max())
-
-
-def scale(rule: Any, X: np.ndarray, factor: float) -> None:
-    assert close(rule(X * factor), rule(X) * factor, size=np.abs(X).max() * factor)
-
-
-def rotation(rule: Any, X: np.ndarray, Q: np.ndarray) -> None:
-    assert close(rule(X @ Q), rule(X) @ Q, size=np.abs(X).max() * 10)
 
 
 def kappa(rule: Any, n: int) -> float:

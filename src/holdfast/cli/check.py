@@ -1,0 +1,75 @@
+"""holdfast check: laws and hostile rounds for a rule, an aggregator of another library, or a function of one's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+from rich.text import Text
+
+from holdfast.cli.example import example
+from holdfast.cli.wide import Screen, say
+from holdfast.spec import parse
+from holdfast.testing import Report, Status, check_aggregator, check_rule, find_aggregator
+from holdfast.testing.rules import USUAL
+
+STYLES = {Status.PASSED: "", Status.FAILED: "red", Status.NOT_PROMISED: "yellow", Status.NOT_APPLICABLE: "dim"}
+
+
+@example("holdfast check 'MeanwO(f=3)' --n 15")
+def check(
+    rule: Annotated[str, typer.Argument(help="'MeanwO(f=3)', byzfl:Krum, flower:Bulyan, krum:Krum, or module:name.")],
+    f: Annotated[int | None, typer.Option("--f", help="Byzantine workers; else the rule's own f, or 2.")] = None,
+    n: Annotated[int | None, typer.Option("--n", help="Workers; else 4f + 3, and at least 11.")] = None,
+    oracle: Annotated[str, typer.Option(help="A rule of holdfast that should give the same answers.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="The report as one line of JSON.")] = False,
+) -> None:
+    """Check an aggregator: does it obey the laws, and does it withstand f hostile rows?
+
+    RULE is a rule as `holdfast rules` lists them, an aggregator of ByzFL, Flower or krum, or a function of your own as
+    package.module:name. The exit code is 1 if a check fails.
+    """
+    report = run(rule, f, n, oracle)
+    if as_json:
+        say(json.dumps(report.record(), ensure_ascii=False, allow_nan=False))
+    else:
+        show(report)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def run(rule: str, f: int | None, n: int | None, oracle: str) -> Report:
+    """The report for the text of a rule."""
+    answers = parse(oracle) if oracle else None
+    if ":" not in rule:
+        return check_rule(parse(rule), f=f, n=n, oracle=answers, raises=False)
+    sys.path.insert(0, os.getcwd())  # where `python -m` would look for a module of one's own
+    try:
+        lie = USUAL if f is None else f
+        peer = find_aggregator(rule, f=lie)
+        return check_aggregator(
+            peer.call,
+            f=lie,
+            n=n,
+            name=peer.name,
+            oracle=answers,
+            trusted=peer.trusted,
+            not_promised=peer.not_promised,
+            raises=False,
+        )
+    finally:
+        sys.path.remove(os.getcwd())
+
+
+def show(report: Report) -> None:
+    """The same for people."""
+    table = Table("check", "status", Column("what was found", overflow="fold"), box=None, header_style="bold")
+    for one in report.checks:
+        table.add_row(one.name, one.status.value, Text(one.explain()), style=STYLES[one.status])
+    console = Screen()
+    console.print(table)
+    console.print(Text(report.summary()), soft_wrap=True)

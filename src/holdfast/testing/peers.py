@@ -1,0 +1,185 @@
+"""Aggregators of other libraries, and functions of one's own, by their text: "byzfl:Krum", "my.module:aggregate"."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import BadInput
+from holdfast.spec import unknown
+
+Array = np.ndarray
+Call = Callable[[Array], Any]
+TIES = {"order": "two vectors that are nearest to each other tie"}
+SETS = {"order": "several sets can have the least diameter"}
+PIVOT = {"order": "it trusts worker 0"}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """An aggregator that was found by its text.
+
+    Attributes
+    ----------
+    name : the text
+    call : function that takes an array of shape (n, d), returns d numbers
+    trusted : the workers that it assumes to be honest
+    not_promised : checks that may fail, each with the reason
+    """
+
+    name: str
+    call: Call
+    trusted: tuple[int, ...] = ()
+    not_promised: Mapping[str, str] = field(default_factory=dict)
+
+
+def _byzfl(name: str, f: int) -> Call:
+    """A new object for each call, since some remember the last one."""
+    kind = getattr(_without_init("byzfl", "aggregators"), name)
+    told = {"f": f} if _takes_f(kind) else {}
+    return lambda X: kind(**told)(X)
+
+
+def _flower(name: str, f: int) -> Call:
+    """The numpy functions of Flower's strategies; every client has the same number of examples."""
+    rules = _import("flwr", "flwr.server.strategy.aggregate")
+
+    def call(X: Array) -> Any:
+        results = [([row], 1) for row in X]
+        n = len(results)
+        match name:
+            case "FedAvg":
+                (answer,) = rules.aggregate(results)
+            case "FedMedian":
+                (answer,) = rules.aggregate_median(results)
+            case "FedTrimmedAvg":
+                (answer,) = rules.aggregate_trimmed_avg(results, (f + 0.5) / n)  # f / n would at times trim f - 1
+            case "Krum":
+                (answer,) = rules.aggregate_krum(results, f, 0)
+            case "MultiKrum":
+                (answer,) = rules.aggregate_krum(results, f, n - f)
+            case _:
+                (answer,) = rules.aggregate_bulyan(results, f, rules.aggregate_krum, to_keep=0)
+        return answer
+
+    return call
+
+
+def _krum(name: str, f: int) -> Call:
+    """The rules of krum take tensors, n and f."""
+    torch = _import("torch", "torch")
+    file = {"MultiKrum": "multikrum", "TrimmedMean": "trimmed_mean", "GeometricMedian": "geometric_median"}
+    kind = getattr(_import("krum", f"krum.primitives.aggregators.{file.get(name, name.lower())}"), name)
+    return lambda X: kind.aggregate(torch.from_numpy(np.array(X)), n=len(X), f=f).numpy()
+
+
+LIBRARIES: dict[str, tuple[Callable[[str, int], Call], str]] = {
+    "byzfl": (
+        _byzfl,
+        "Average Median TrMean Meamed GeometricMedian Krum MultiKrum CenteredClipping MDA MoNNA CAF SMEA",
+    ),
+    "flower": (_flower, "FedAvg FedMedian FedTrimmedAvg Krum MultiKrum Bulyan"),
+    "krum": (_krum, "Average Median TrimmedMean GeometricMedian Krum MultiKrum Bulyan Medoid Brute Aksel"),
+}
+KNOWN: dict[str, Mapping[str, str]] = {
+    "byzfl:MDA": SETS,
+    "byzfl:MoNNA": PIVOT,
+    "flower:Bulyan": TIES,
+    "krum:Bulyan": TIES,
+    "krum:Brute": SETS,
+}
+
+
+def find_aggregator(text: str, *, f: int) -> Peer:
+    """Find an aggregator of another library, or a function of your own, by its text.
+
+    Parameters
+    ----------
+    text : str
+        ``"byzfl:Krum"``, ``"flower:Bulyan"`` or ``"krum:MultiKrum"`` for the libraries that are known here;
+        ``"package.module:name"`` for a function of an array, or for a class whose values are such functions. If it has
+        a parameter `f`, it is given f.
+    f : int
+        How many Byzantine workers it is told to withstand.
+
+    Returns
+    -------
+    Peer
+
+    Raises
+    ------
+    BadInput
+        If the library is not installed, or if there is no such name in it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.testing import find_aggregator
+    >>> find_aggregator("numpy:mean", f=1).name
+    'numpy:mean'
+    """
+    package, _, name = text.partition(":")
+    if not package or not name:
+        raise BadInput(f"{text!r} was given; write a peer as byzfl:Krum, a function as package.module:name.")
+    if package not in LIBRARIES:
+        return Peer(text, _own(package, name, f))
+    load, names = LIBRARIES[package]
+    if name not in names.split():
+        raise BadInput(unknown(name, names.split(), f"aggregator of {package}"))
+    excuses = KNOWN.get(text, {})
+    return Peer(text, load(name, f), (0,) if excuses is PIVOT else (), excuses)
+
+
+def _own(module: str, name: str, f: int) -> Call:
+    found: Any = _import(module.partition(".")[0], module)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise BadInput(f"{module} has no {name}; name a function of an array of shape (n, d).")
+        found = getattr(found, part)
+    if not callable(found):
+        raise BadInput(f"{module}:{name} cannot be called; name a function of an array of shape (n, d).")
+    told = {"f": f} if _takes_f(found) else {}
+    made: Any = found(**told) if inspect.isclass(found) else partial(found, **told)
+    if not callable(made):
+        raise BadInput(f"values of {module}:{name} cannot be called; name a function of an array of shape (n, d).")
+    return made
+
+
+def _takes_f(found: Callable[..., Any]) -> bool:
+    try:
+        return "f" in inspect.signature(found).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def _import(package: str, module: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise BadInput(f"{package} cannot be used here ({error}); pip install {package}, or set PYTHONPATH.") from None
+
+
+def _without_init(package: str, module: str) -> ModuleType:
+    """A module of a package whose own `__init__` may import more than is installed."""
+    full = f"{package}.{module}"
+    if full in sys.modules or package in sys.modules:
+        return _import(package, full)
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.submodule_search_locations is None:
+        raise BadInput(f"{package} is not installed; pip install {package}")
+    bare = ModuleType(package)
+    bare.__path__ = list(spec.submodule_search_locations)
+    sys.modules[package] = bare
+    try:
+        return _import(package, full)
+    finally:
+        del sys.modules[package]

@@ -1,0 +1,62 @@
+"""What a rule of holdfast promises: which laws it does not, which workers it trusts, which constant is proved."""
+
+from __future__ import annotations
+
+from math import inf
+
+from holdfast.contract import CoordinateRule, OnePass, Stage
+from holdfast.guarantees.bounds import bounds
+from holdfast.rules import MDA, Bulyan, MoNNA
+
+
+def excuses(rule: Stage) -> dict[str, str]:
+    """The laws that a rule does not promise, each with the reason.
+
+    >>> from holdfast import CWM
+    >>> excuses(CWM())
+    {'turning': 'it treats every coordinate by itself'}
+    """
+    out = {}
+    stages = rule.stages()
+    if why := _order(rule):
+        out["order"] = why
+    if any({"origin", "start"} & set(stage.anchors) for stage in stages):
+        out["moving"] = "it measures from a fixed point"
+    if any(0 < getattr(stage, name) < inf for stage in stages for name in stage.lengths):
+        out |= dict.fromkeys(("moving", "scaling", "equal rows"), "it has a length of its own")
+    if any(isinstance(stage, CoordinateRule) for stage in stages):
+        out["turning"] = "it treats every coordinate by itself"
+    return out
+
+
+def _order(rule: Stage) -> str:
+    """Why the order of the workers may matter; empty if it must not."""
+    if rule.random:
+        return "it draws an order of its own"
+    for stage in getattr(rule, "parts", (rule,)):
+        match stage:
+            case MoNNA(pivot=pivot):
+                return f"it trusts worker {pivot}"
+            case Bulyan():
+                return "two vectors that are nearest to each other tie"
+            case MDA():
+                return "several sets can have the least diameter"
+            case OnePass():
+                return "it sees the workers one after the other"
+    return ""
+
+
+def trusted(rule: Stage) -> tuple[int, ...]:
+    """The workers that a rule assumes to be honest."""
+    return tuple(stage.pivot for stage in rule.stages() if isinstance(stage, MoNNA))
+
+
+def claims(rule: Stage) -> bool:
+    """Whether a rule claims to withstand Byzantine workers: it has an f, or it withstands every f < n/2."""
+    return rule.tolerance() is not None or rule.majority
+
+
+def constant(rule: Stage, n: int, f: int) -> float | None:
+    """The proved κ of a rule, infinite if it is known to have none; None if nothing is known or it holds by chance."""
+    bound = bounds(rule, n, f)["kappa"].ours
+    return None if bound is None or (bound.fails and bound.value < inf) or rule.random else bound.value
