@@ -53,7 +53,7 @@ ROWS = {
 BESIDE = ("honest", "twice", "kill-node", "stranger", "unregister", "failing", "kill-server")  # the client is honest
 
 
-def row(fed: Federation, fault: str, many: int = 2, timeout: float = 45.0) -> dict[str, Any]:
+def row(fed: Federation, fault: str, many: int = 2, timeout: float = 30.0) -> dict[str, Any]:
     """One run with one fault; an error if it does not finish as it should."""
     start, last = time.monotonic(), str(NODES - 1)
     journal = fed.folder / "server" / fault
@@ -159,12 +159,12 @@ def opened(folder: Path) -> Federation:
     return fed
 
 
-def main(out: Path, wanted: list[str]) -> None:
+def main(out: Path, wanted: list[str], timeout: float) -> None:
     """All rows that were asked for, one federation for all."""
     done = {one["fault"]: one for one in json.loads(out.read_text())["rows"]} if out.exists() else {}
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder, opened(Path(folder)) as fed:
         for fault in wanted:
-            done[fault] = row(fed, fault)
+            done[fault] = row(fed, fault, timeout=timeout)
             print(json.dumps(done[fault]), flush=True)
             out.parent.mkdir(parents=True, exist_ok=True)
             rows = [done[name] for name in ROWS if name in done]
@@ -175,5 +175,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--only", nargs="+", choices=list(ROWS), default=list(ROWS), help="some of the faults")
+    parser.add_argument("--timeout", type=float, default=30.0, help="seconds for replies; more on a busy machine")
     given = parser.parse_args()
-    main(given.out, given.only)
+    main(given.out, given.only, given.timeout)
