@@ -227,3 +227,22 @@ def test_a_square_of_a_long_journal_shows_the_worst_of_its_rounds(tmp_path: Path
     page = (tmp_path / "nodes.html").read_text()
     assert page.count("refused or dropped</title>") == 1
     assert "a square is 7 rounds and shows the worst of them" in page
+
+
+def test_a_journal_did_not_say_that_f_was_lowered(tmp_path: Path) -> None:
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        if context.node_id == 3:
+            raise RuntimeError("broken")
+        return Message(RecordDict({"arrays": record_of({"w": np.ones(2)})}), reply_to=message)
+
+    strategy = RobustStrategy(MeanwO(f=1), folder=tmp_path, fraction_evaluate=0.0)
+    strategy.start(LocalGrid(app, 3), record_of({"w": np.zeros(2)}), num_rounds=1)
+    (line,) = read(tmp_path)
+    assert line["note"].startswith("f was lowered from MeanwO(f=1): 2 vectors remained")
+    older = {name: value for name, value in line.items() if name != "note"}  # as journals were written before
+    (tmp_path / "older.jsonl").write_text(json.dumps(older) + "\n")
+    assert read(tmp_path / "older.jsonl") == [older]
+    assert summary(read(tmp_path / "older.jsonl")) == summary(read(tmp_path))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from flwr.app import Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.supercore.run import RunNotRunningException
 
 from holdfast import Mean2P, MeanwO
 from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, link, model_of, record_of, vote
@@ -53,7 +54,7 @@ class Link(LocalGrid):
     def __init__(self, app: ClientApp, nodes: int) -> None:
         super().__init__(app, nodes)
         self.gone: set[int] = set()
-        self.fails: dict[str, list[Exception]] = {}
+        self.fails: dict[str, list[BaseException]] = {}
         self.calls = Counter[str]()
         self.known: dict[str, int] = {}
 
@@ -173,3 +174,15 @@ def test_a_push_that_was_stored_before_it_failed_lost_its_nodes(tmp_path: Path) 
     start(RobustStrategy(MeanwO(f=1), folder=tmp_path, **QUIET), Forgetful(clients(), 5), 1)
     (line,) = read(tmp_path)
     assert (len(line["kept"]), line["silent"]) == (4, [])
+
+
+@pytest.mark.parametrize("error", [RunNotRunningException(), status(401), status(403)])
+@pytest.mark.parametrize("call", ["nodes", "push", "pull"])
+def test_a_run_that_its_operator_stopped_showed_as_refused_or_silent_nodes(
+    call: str, error: BaseException, tmp_path: Path
+) -> None:
+    grid = Link(clients(), 5)
+    grid.fails = {call: [error]}
+    with pytest.raises(link.RunStopped, match="the run was stopped"):
+        start(RobustStrategy(MeanwO(f=1), folder=tmp_path, **QUIET), grid)
+    assert not (tmp_path / "rounds.jsonl").exists()

@@ -31,7 +31,8 @@ def rounds(fed: Federation, run: str, journal: Path, many: int, seconds: float =
         elif time.monotonic() - looked > 20:  # a question costs some seconds of a core
             looked = time.monotonic()
             if (status := fed.status(run)).startswith("finished") and len(read(journal / "rounds.jsonl")) <= told:
-                raise RuntimeError(f"the run ended as {status} after {told} of {many} rounds")
+                end = fed.said(run)[-2000:]
+                raise RuntimeError(f"the run ended as {status} after {told} of {many} rounds: {end}")
         if time.monotonic() - since > seconds:
             raise TimeoutError(f"no round in {seconds:.0f} s")
         time.sleep(0.3)

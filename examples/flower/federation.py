@@ -95,6 +95,10 @@ class Federation:
         """Such as running or finished:completed."""
         return str(self.flwr("list", NAME, "--run-id", run, "--format", "json")["runs"][0]["status"])
 
+    def said(self, run: str) -> str:
+        """The log of the app."""
+        return str(self.flwr("log", run, NAME, "--show"))
+
     def flwr(self, *words: str | Path) -> Any:
         """A command of Flower's; the JSON that it prints, if it does."""
         done = subprocess.run([BIN / "flwr", *words], env=self.env, capture_output=True, text=True, timeout=120)
@@ -127,6 +131,12 @@ class Federation:
             with suppress(ProcessLookupError):
                 os.kill(left, signal.SIGKILL)
         process.wait()
+
+    def signal(self, name: str, how: int) -> None:
+        """Send a signal to a process, and to everything that it started."""
+        for one in [self.processes[name].pid, *marked(f"{self.folder}/{name}")]:
+            with suppress(ProcessLookupError):
+                os.kill(one, how)
 
     def close(self) -> None:
         """End everything, the nodes first."""

@@ -37,8 +37,12 @@ def open_lines(path: Path, *, follow: bool = False) -> IO[bytes]:
 
 
 def named(decision: Decision, names: Sequence[str]) -> dict[str, Any]:
-    """Who was kept, left out or dropped, and why; who of the left out was far, in distances of the middle one."""
-    return {
+    """Who was kept, left out or dropped, and why; who of the left out was far, in distances of the middle one.
+
+    A note, such as that f was lowered, is there if the decision has one.
+    """
+    note = {"note": decision.note} if decision.note else {}
+    return note | {
         "kept": [names[i] for i in decision.kept],
         "left_out": {names[i]: decision.rule.why for i in decision.left_out},
         "dropped": {names[i]: why for i, why in decision.dropped.items()},

@@ -13,9 +13,10 @@ from typing import Any
 import httpx
 from flwr.app import Error, Message
 from flwr.serverapp import Grid
+from flwr.supercore.run import RunNotRunningException
 
 from holdfast.engines.flower.limits import Limits, TooMuch
-from holdfast.engines.flower.link import repeat
+from holdfast.engines.flower.link import RunStopped, is_stopped, repeat
 from holdfast.engines.flower.pulling import pull
 
 log = logging.getLogger("flwr.holdfast")
@@ -41,7 +42,7 @@ class Mailbox:
         return list(repeat(lambda: list(self.grid.get_node_ids()), "listing nodes"))
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
-        """The replies that came in time; what cannot be read is an error reply."""
+        """The replies that came in time; what cannot be read is an error reply. Raises RunStopped if the run was."""
         pairs = self._push(list(messages))
         inbox: SimpleQueue[Message | Exception] = SimpleQueue()
         over = threading.Event()
@@ -52,6 +53,8 @@ class Mailbox:
         try:
             while len(found) < len(pairs):
                 got = inbox.get(timeout=None if until is None else max(0.0, until - time.monotonic()))
+                if isinstance(got, RunStopped):
+                    raise got
                 if isinstance(got, Message):
                     found.append(got)
                 else:
@@ -86,7 +89,9 @@ class Mailbox:
                 came = pull(self.grid, name, self.limits, over)
             except TooMuch as error:
                 came = [Message(Error(0, str(error)), reply_to=asked)]
-            except Exception as error:
+            except (Exception, RunNotRunningException) as error:
+                if isinstance(error, RunStopped) or is_stopped(error):
+                    return inbox.put(RunStopped())
                 if isinstance(error, httpx.HTTPError):  # nobody's fault; the link may come back
                     came = []
                     inbox.put(error)
