@@ -1,22 +1,30 @@
-"""Examples in docstrings may use numpy and every public name; drawn inputs are the same in every run.
+"""What all tests share: signals, variables, drawn inputs, and the names that examples in docstrings may use.
 
-`make fuzz` draws others.
+`make fuzz` draws other inputs than the usual ones.
 """
 
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
-import pytest
-import torch
-from hypothesis import settings
+from tests.children import restore_signals, set_variables
 
-import holdfast
-import holdfast.attacks
+restore_signals()
+HOME = set_variables()  # before anything is imported that reads them
 
-torch.set_num_threads(1)  # the tests run in several processes
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+import holdfast  # noqa: E402
+import holdfast.attacks  # noqa: E402
+
+if find_spec("torch"):
+    import torch
+
+    torch.set_num_threads(1)  # the tests run in several processes
 settings.register_profile("fixed", derandomize=True, database=None)
 settings.register_profile("fuzz", print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))

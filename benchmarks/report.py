@@ -285,8 +285,8 @@ def checks(text: str) -> str:
         f"{package} {told['versions'][package]}" for name, package in used.items() if name not in told["missing"]
     ]
     about = (
-        f"`python benchmarks/check_peers.py` told every aggregator to withstand f = {told['f']} of n = {told['n']} workers "
-        f"({', '.join(versions)}). The last rows are rules of holdfast, which have more to keep."
+        f"`python benchmarks/check_peers.py` told every aggregator to withstand f = {told['f']} of n = {told['n']} "
+        f"workers ({', '.join(versions)}). The last rows are rules of holdfast, which have more to keep."
     )
     out = [about, ""]
     out += [f"{name} was left out: {why}" for name, why in told["missing"].items()]

@@ -8,11 +8,12 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
+
+from tests.children import PATIENCE, holdfast, restore_signals, started
 
 OFF = "gpu background-networking component-update sync quic"  # no request of the browser's own
 QUIET = ["--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in OFF.split())]
@@ -21,8 +22,9 @@ QUIET = ["--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in OFF
 @contextmanager
 def served(*words: str) -> Iterator[str]:
     """The address of a page that `holdfast ...` serves; at the end Ctrl-C, after which it must have ended well."""
-    call = [sys.executable, "-c", "from holdfast.cli import main; main()", *words, "--no-browser"]
-    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    restore_signals()  # benchmarks come here too
+    call = holdfast(*words, "--no-browser")
+    with started(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         try:
@@ -30,11 +32,7 @@ def served(*words: str) -> Iterator[str]:
             yield line.split()[0]
         finally:
             process.send_signal(signal.SIGINT)
-            try:
-                _, said = process.communicate(timeout=30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
+            _, said = process.communicate(timeout=PATIENCE)
     assert (process.returncode, "Traceback" in said) == (0, False), said
 
 
@@ -45,7 +43,7 @@ def ask(
     at = urlsplit(address)
     given = {"Content-Type": "application/json"} if body is not None else {}
     sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-    line = http.client.HTTPConnection(at.hostname or "", at.port or 0, timeout=30)
+    line = http.client.HTTPConnection(at.hostname or "", at.port or 0, timeout=PATIENCE)
     try:
         line.request(method or ("GET" if body is None else "POST"), path, sent, {**given, **(headers or {})})
         answer = line.getresponse()

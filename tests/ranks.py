@@ -44,10 +44,11 @@ from holdfast.engines.sharded.reader import write_checksums
 from holdfast.errors import BrokenRule, TooManyFaults
 from holdfast.rules.base import CoordinateRule, DistanceRule, Distances, Rng
 from holdfast.values import value
+from tests.children import PATIENCE, wait_until
 from tests.rules_under_test import EXACT, RULES, calls
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16)
-TIMEOUT = 8.0
+EXPIRES = 20.0  # seconds, in jobs that wait for a rank in vain; much longer than a step takes
 SHAPES = ((7, 5), (), (261,), (3, 1, 2))
 
 
@@ -491,7 +492,7 @@ def killed(rank: int, n: int, folder: Path) -> None:
 def hanging(rank: int, n: int, folder: Path) -> None:
     def dies(t: int) -> None:
         if rank == 2 and t == 3:
-            time.sleep(600)
+            time.sleep(PATIENCE)
 
     training(rank, n, folder, dies=dies)
 
@@ -503,19 +504,21 @@ def orphaned(rank: int, n: int, folder: Path) -> None:
         if rank == 0 and t == 3:
             os.kill(os.getpid(), signal.SIGKILL)
         if rank == 2 and t == 3:
-            ctypes.PyDLL(None).sleep(600)  # PyDLL keeps the lock
+            ctypes.PyDLL(None).sleep(int(PATIENCE))  # PyDLL keeps the lock
 
     training(rank, n, folder, dies=dies)
 
 
 def late(rank: int, n: int, folder: Path) -> None:
-    """A rank comes just after another one has given up."""
+    """A rank comes just after the others have given up."""
+
+    def given_up() -> bool:
+        signs = watch._current._signs() if watch._current else {}
+        return any(str(doing).startswith(watch.STOPPED) for _, _, doing in signs.values())
 
     def dies(t: int) -> None:
         if rank == 2 and t == 3:
-            assert watch._current is not None
-            while not any(str(sign[2]).startswith(watch.STOPPED) for sign in watch._current._signs().values()):
-                time.sleep(0.05)
+            wait_until(given_up, "the others to give up")
 
     training(rank, n, folder, dies=dies)
 
@@ -578,7 +581,7 @@ SCENARIOS = (
 
 def reached(n: int) -> float:
     """A job of its own."""
-    with begin("gloo", timeout=TIMEOUT):
+    with begin("gloo", timeout=PATIENCE):
         one = torch.ones(4)
         robust_all_reduce(one, CWTM(f=(n - 1) // 2))
         return float(one.mean())
@@ -588,11 +591,12 @@ def ranked(work: Callable[[int, int, Path], None], rank: int, n: int, port: int,
     """One rank's process."""
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     torch.set_num_threads(1)
+    watch.QUIET, watch.GRACE = 10.0, 8.0  # a rank that gets no core for some seconds is not dead
     try:
         if work is again:
             torch.save([reached(n) for _ in range(2)], folder / f"{rank}.pt")
             return
-        with begin("gloo", timeout=TIMEOUT):
+        with begin("gloo", timeout=EXPIRES if work in (late, skipping, hanging, orphaned) else PATIENCE):
             work(rank, n, folder)
     except RankFailed as failed:
         print(f"rank {rank}: {failed}", flush=True)
@@ -612,7 +616,7 @@ def main(scenario: str, n: int, folder: Path) -> int:
     for one in ranks:
         one.start()
     for one in ranks:
-        one.join(120)
+        one.join(PATIENCE)
     for one in ranks:
         if one.is_alive():
             print(f"{one.name} still lives", flush=True)

@@ -10,8 +10,6 @@ import io
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
@@ -31,10 +29,11 @@ from holdfast.training import Run, train
 from holdfast.web.answers import answered
 from holdfast.web.presets import listed
 from holdfast.web.rounds import read
+from tests import children
 from tests.pages import QUIET, chromium, served
 
 Open = Callable[..., Page]
-PATIENCE = 20_000  # milliseconds
+PATIENCE = 180_000  # milliseconds
 expect.set_options(timeout=PATIENCE)
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
@@ -89,7 +88,7 @@ def opened(browser: Browser, address: str, serving: Any) -> Iterator[Open]:
 
 def state(page: Page) -> dict[str, Any]:
     """The round that the address holds, once it is written there."""
-    page.wait_for_timeout(450)
+    page.wait_for_selector("html:not([data-pending])")
     words = parse_qs(urlsplit(page.url).fragment, keep_blank_values=True)
     points = [None if p == "nan" else [float(x) for x in p.split(",")] for p in words["p"][0].split(";")]
     liars = [int(i) for i in words["l"][0].split(".") if i]
@@ -326,7 +325,7 @@ class TestPlayground:
         page.click("#rules tr:nth-child(2) .name")
         before = settled(page)["told"]["answers"][1]["away"]
         page.click("#walk")
-        expect(page.locator("#said")).to_contain_text("The liars stopped after", timeout=30_000)
+        expect(page.locator("#said")).to_contain_text("The liars stopped after")
         after = settled(page)
         assert after["told"]["answers"][1]["away"] > before
         expect(page.locator("#walk")).to_have_attribute("aria-pressed", "false")
@@ -643,37 +642,28 @@ class TestLiveView:
             "--n",
             "7",
             "--rounds",
-            "60000",
+            str(10**6),
             "--every",
             "100",
         ]
-        words = [
-            sys.executable,
-            "-c",
-            "from holdfast.cli import main; main()",
-            *call,
-            "--out",
-            str(tmp_path / "runs" / "a"),
-        ]
+        words = children.holdfast(*call, "--out", str(tmp_path / "runs" / "a"))
         address = serving("watch", str(tmp_path / "runs"))
         page = opened(at=address, wait="#note:not(:empty)")
         expect(page.locator("#note")).to_contain_text("not there")
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            page.wait_for_selector(".run .state-running", timeout=60_000)
+        with children.started(words) as process:
+            page.wait_for_selector(".run .state-running")
             page.click(".run")
             seen: list[int] = []
-            until = time.monotonic() + 40
-            while len(set(seen)) < 3 and time.monotonic() < until:
-                said = re.search(r"running, (\d+) of 60000", page.inner_text("#detail"))
+            until = time.monotonic() + children.PATIENCE
+            while len(set(seen)) < 3:
+                said = re.search(r"running, (\d+) of 1000000", page.inner_text("#detail"))
                 seen += [int(said[1])] if said else []
-                page.wait_for_timeout(400)
-            assert len(set(seen)) >= 3
+                assert time.monotonic() < until, seen
+                page.wait_for_timeout(100)
             assert seen == sorted(seen)
-        finally:
             process.send_signal(signal.SIGINT)
-            process.wait(timeout=30)
-        page.wait_for_selector(".run .state-begun", timeout=15_000)
+            process.wait(children.PATIENCE)
+        page.wait_for_selector(".run .state-begun")
         shutil.rmtree(tmp_path / "runs" / "a")
         expect(page.locator("#runs li")).to_have_count(0)
         expect(page.locator("#detail")).to_contain_text("Choose a run")
@@ -691,12 +681,13 @@ class TestLiveView:
 
     def test_a_server_that_comes_back_is_heard_again(self, browser: Browser, store: Path) -> None:
         page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
         with served("watch", str(store)) as address:
             page.goto(address)
             page.wait_for_selector("#runs li")
-        expect(page.locator("#note")).to_contain_text("cannot be reached", timeout=15_000)
+        expect(page.locator("#note")).to_contain_text("cannot be reached")
         with served("watch", str(store), "--port", str(urlsplit(address).port)):
-            expect(page.locator("#note")).to_be_empty(timeout=15_000)
+            expect(page.locator("#note")).to_be_empty()
             expect(page.locator("#runs li")).to_have_count(7)
         page.close()
 

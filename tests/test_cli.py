@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from holdfast.cli.files import load_all, save
 from holdfast.cli.rules import plain
 from holdfast.rules import CATALOGUE
 from holdfast.twophase import AGGREGATORS
+from tests import children
 from tests.pages import ask, served
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
@@ -34,17 +33,10 @@ COMMANDS = [command.callback.__name__ for command in app.registered_commands if 
 def run(line: str, folder: Path, code: int = 0) -> str:
     words = shlex.split(line)
     assert words[0] == "holdfast"
-    call = [sys.executable, "-c", "from holdfast.cli import main; main()", *words[1:]]
-    done = subprocess.run(call, cwd=folder, capture_output=True, text=True, timeout=120, env=_env())
+    done = children.run(children.holdfast(*words[1:]), cwd=folder, env=children.WIDE)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout if code == 0 else done.stderr
-
-
-def _env() -> dict[str, str]:
-    import os
-
-    return {**os.environ, "COLUMNS": "400", "NO_COLOR": "1"}
 
 
 @pytest.fixture
@@ -337,10 +329,7 @@ def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
 
 def test_a_missing_extra_names_its_install(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("raise ImportError('no', name='typer')")
-    call = [sys.executable, "-c", "from holdfast.cli import main; main()"]
-    done = subprocess.run(
-        call, cwd=tmp_path, capture_output=True, text=True, env={**_env(), "PYTHONPATH": str(tmp_path)}
-    )
+    done = children.run(children.holdfast(), cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
     assert done.stderr.strip() == "holdfast: the command line needs typer; pip install 'holdfast[cli]'"
     assert done.returncode == 1
 

@@ -22,6 +22,7 @@ from holdfast.experiments.store import Store
 from holdfast.experiments.sweep import runs, sweep
 from holdfast.training import Run, train
 from holdfast.training.folder import Folder, in_use
+from tests.children import PATIENCE, started
 
 ray = pytest.importorskip("ray")
 
@@ -41,7 +42,7 @@ for at in (2, 3):
     made.append(nodes.add_node(num_cpus=1, object_store_memory=100 << 20, node_ip_address=f"127.0.0.{at}", **words))
 print(nodes.address, flush=True)
 for _ in sys.stdin:
-    while not list((base / "3").glob("holdfast-*/metrics.jsonl")):
+    while not (base / "at work").exists():
         time.sleep(0.05)
     nodes.remove_node(made[1], allow_graceful=False)
     print("gone", flush=True)
@@ -53,26 +54,28 @@ nodes.shutdown()
 def nodes() -> Iterator[subprocess.Popen[str]]:
     """Two nodes with a core each; the first line they say is their address, and a line kills the second at work."""
     base = tempfile.mkdtemp(prefix="r", dir="/tmp")
-    words = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": base}
-    with (Path(base) / "told").open("w") as told:
-        process = subprocess.Popen(
-            [sys.executable, "-c", NODES],
-            env=os.environ | words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=told,
-            text=True,
-        )
-    with process:
+    env = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": base}
+    with (
+        (Path(base) / "told").open("w") as told,
+        started(
+            [sys.executable, "-c", NODES], env=env, stderr=told, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as process,
+    ):
         yield process
         assert process.stdin
         process.stdin.close()
-        process.wait(60)
+        process.wait(PATIENCE)
     for _ in range(50):  # the last processes still write
         shutil.rmtree(base, ignore_errors=True)
         if not Path(base).exists():
             break
         time.sleep(0.1)
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loaded machine takes long to start Ray."""
+    monkeypatch.setattr(cluster, "PATIENCE", PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -117,10 +120,22 @@ def test_a_killed_node_a_dying_run_and_a_failing_run_lose_nothing_else(
     bad = runs({**SMALL, "rounds": 9, "workers": 8, "data": ["nowhere", "dies"]})
     one = cluster._one
 
-    def dies(version: str, text: str, *words: Any) -> Any:
-        return os._exit(3) if "dies" in text else one(version, text, *words)
+    def gated(version: str, text: str, *words: Any) -> Any:
+        """The first node begins once the second is at work; the second keeps what it has done until it is killed."""
+        if "dies" in text:
+            os._exit(3)
+        own = Path(os.environ["TMPDIR"])
+        mark, second = own.parent / "at work", own.name == "3"
+        if second:
+            mark.touch()
+        while not mark.exists():
+            time.sleep(0.05)
+        done = one(version, text, *words)
+        while second:
+            time.sleep(0.05)
+        return done
 
-    monkeypatch.setattr(cluster, "_one", dies)
+    monkeypatch.setattr(cluster, "_one", gated)
     monkeypatch.setattr(cluster, "TRIES", 3)
     assert nodes.stdin
     assert nodes.stdout

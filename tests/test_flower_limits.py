@@ -25,6 +25,7 @@ from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy,
 from holdfast.engines.flower.limits import Limits
 from holdfast.engines.flower.mailbox import Mailbox
 from holdfast.report.nodes import read
+from tests.children import PATIENCE
 
 MODEL = {"w": np.zeros(1000, np.float32)}
 
@@ -78,7 +79,7 @@ def sent(content: RecordDict, change: Callable[[str, bytes], bytes] = lambda _, 
 
 def fetched(grid: Any, asked: Message) -> Message:
     mailbox: Any = Mailbox(grid, Limits.of(MODEL))
-    (reply,) = mailbox.send_and_receive([asked], timeout=20.0)
+    (reply,) = mailbox.send_and_receive([asked], timeout=PATIENCE)
     assert reply.metadata.src_node_id == 7
     return reply
 
@@ -110,7 +111,7 @@ def test_large_arrays_of_zeros_list_one_chunk_many_times_and_are_sound() -> None
     zeros = {"w": np.zeros(4_000_000, np.float32)}
     grid, asked = sent(RecordDict({"arrays": record_of(zeros)}))
     mailbox: Any = Mailbox(grid, Limits.of(zeros))
-    (reply,) = mailbox.send_and_receive([asked], timeout=20.0)
+    (reply,) = mailbox.send_and_receive([asked], timeout=PATIENCE)
     assert model_of(reply.content.array_records["arrays"])["w"].shape == (4_000_000,)
 
 

@@ -18,6 +18,7 @@ from holdfast import Mean2P, MeanwO
 from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, link, model_of, record_of, vote
 from holdfast.engines.flower.mailbox import Mailbox
 from holdfast.report.nodes import read
+from tests.children import PATIENCE
 
 QUIET: dict[str, Any] = {"fraction_evaluate": 0.0, "patience": 0.0}
 FIRST = {"w": np.zeros(3, np.float32)}
@@ -95,7 +96,7 @@ def status(code: int) -> Exception:
 
 def start(strategy: RobustStrategy, grid: Link, rounds: int = 2) -> np.ndarray:
     wire: Any = Wire(grid)
-    return model_of(strategy.start(wire, record_of(FIRST), num_rounds=rounds, timeout=5.0).arrays)["w"]
+    return model_of(strategy.start(wire, record_of(FIRST), num_rounds=rounds, timeout=PATIENCE).arrays)["w"]
 
 
 def test_replies_kept_their_nodes_when_a_node_was_unregistered_before_the_push() -> None:
@@ -103,7 +104,7 @@ def test_replies_kept_their_nodes_when_a_node_was_unregistered_before_the_push()
     grid.gone = {2}
     asked = [Message(RecordDict({"arrays": record_of(FIRST)}), node, "train") for node in (1, 2, 3, 4, 5)]
     mailbox: Any = Mailbox(grid)
-    replies = mailbox.send_and_receive(asked, timeout=5.0)
+    replies = mailbox.send_and_receive(asked, timeout=PATIENCE)
     assert {m.metadata.src_node_id: m.content["metrics"]["node"] for m in replies} == {1: 1, 3: 3, 4: 4, 5: 5}
 
 

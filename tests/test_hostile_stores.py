@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from holdfast.experiments.store import Store, key
 from holdfast.training import Run
 from holdfast.training.folder import FORMAT, OWN, InUse, in_use
 from holdfast.web.live import Live
+from tests.children import PATIENCE, holdfast, run
 
 SECRET = "the secret of another folder"
 ESCAPE = "\x1b]0;owned\x07\x1b[2J"
@@ -40,13 +40,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def limited() -> Iterator[None]:
-    """Ten seconds, then an error: a pipe that nobody writes to is waited for without end."""
+    """An error after PATIENCE: a pipe that nobody writes to is waited for without end."""
 
     def late(*_: object) -> None:
         raise TimeoutError("it hangs")
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(10)
+    signal.alarm(int(PATIENCE))
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
@@ -54,8 +54,7 @@ def limited() -> Iterator[None]:
 
 def said(*words: str) -> str:
     """What a command prints, on both streams."""
-    call = [sys.executable, "-c", "from holdfast.cli import main; main()", *words]
-    told = subprocess.run(call, capture_output=True, text=True, timeout=60)
+    told = run(holdfast(*words))
     assert told.returncode in (0, 2), told.stderr
     return told.stdout + told.stderr
 
@@ -111,7 +110,7 @@ def test_a_pipe_in_the_place_of_a_file_hung_every_reader(name: str, place: Path)
     entries, complaints = Store("runs").read()
     assert len(entries) + len(complaints) == 1
     live = Live(place.parent)
-    assert live.over.wait(5)
+    assert live.over.wait(PATIENCE)
     assert Store("runs").state(Run(rule="Average()")) in ("failed", "begun")
 
 

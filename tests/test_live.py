@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +21,7 @@ from holdfast.training import Functions, Run, train
 from holdfast.values import value
 from holdfast.web import live
 from holdfast.web.live import Live
+from tests.children import holdfast, started, wait_until
 
 SMALL = Run(rule="Mean2P(f=2)", attack="SignFlip()", workers=7, byzantine=2, rounds=6, every=2)
 
@@ -114,21 +112,19 @@ def test_only_what_changed_is_told_again(filled: Path, tmp_path: Path) -> None:
 
 
 def test_a_run_is_seen_while_it_trains(tmp_path: Path) -> None:
-    call = ["train", "--rule", "Mean2P(f=2)", "--n", "7", "--rounds", "100000", "--out", str(tmp_path / "one")]
-    call = [sys.executable, "-c", "from holdfast.cli import main; main()", *call]
-    process = subprocess.Popen(call, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    try:
-        at, rounds, until = Live(tmp_path), [0], time.monotonic() + 60
-        while len(set(rounds)) < 4 and time.monotonic() < until:
-            for row in looked(at)["rows"]:
-                rounds.append(row["done"])
-                assert row["state"] == "running"
-            time.sleep(0.2)
+    endless = ["--rounds", str(10**6)]
+    call = holdfast("train", "--rule", "Mean2P(f=2)", "--n", "7", *endless, "--out", str(tmp_path / "one"))
+    at, rounds = Live(tmp_path), [0]
+
+    def progress() -> bool:
+        for row in looked(at)["rows"]:
+            rounds.append(row["done"])
+            assert row["state"] == "running"
+        return len(set(rounds)) >= 4
+
+    with started(call):
+        wait_until(progress, "four different rounds")
         assert sorted(rounds) == rounds
-        assert len(set(rounds)) >= 4
-    finally:
-        process.kill()
-        process.wait()
     assert list(states(looked(at)).values()) == ["begun"]
 
 

@@ -28,7 +28,7 @@ def executed(path: Path, folder: Path) -> Any:
         warnings.simplefilter("ignore")  # the kernel's own, which are Jupyter's business
         book = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
         resources = {"metadata": {"path": str(folder)}}
-        NotebookClient(book, timeout=120, record_timing=False, coalesce_streams=True, resources=resources).execute()
+        NotebookClient(book, timeout=900, record_timing=False, coalesce_streams=True, resources=resources).execute()
     book.metadata["language_info"] = {"name": "python"}  # without the version of whoever ran it
     return book
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +38,7 @@ from holdfast.report.paper import aside, compared, group, sections
 from holdfast.report.plots import curves
 from holdfast.report.tables import markdown
 from holdfast.training import Run
+from tests import children
 
 ROOT = Path(__file__).parent.parent
 ARCHIVE = ROOT / "results" / "paper" / "runs.jsonl"
@@ -223,10 +221,8 @@ def test_smaller_data_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def run(folder: Path, *words: str, code: int = 0) -> str:
-    env = {**os.environ, "XDG_CACHE_HOME": str(folder), "COLUMNS": "200", "NO_COLOR": "1"}
-    env.pop("HOLDFAST_DATA", None)
-    call = [sys.executable, "-c", "from holdfast.cli import main; main()", "paper", *words]
-    done = subprocess.run(call, cwd=folder, capture_output=True, text=True, timeout=200, env=env)
+    env = {"XDG_CACHE_HOME": str(folder), "COLUMNS": "200", "NO_COLOR": "1"}
+    done = children.run(children.holdfast("paper", *words), cwd=folder, env=env)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr

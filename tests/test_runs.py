@@ -23,6 +23,7 @@ from holdfast.experiments.where import condition
 from holdfast.training import code
 from holdfast.training.code import code_version, note_code, read_code
 from holdfast.training.folder import Folder
+from tests.children import PATIENCE, holdfast, started
 from tests.test_experiments import SMALL
 
 GRID = {"rules": ["MeanwO(f=2)", "Mean2P(f=2)"], "attacks": ["SignFlip()", "Omniscient()"], "seeds": 2, **SMALL}
@@ -277,12 +278,11 @@ def test_a_refusal_is_one_line(words: tuple[str, ...], why: str, store: Path, sa
 @pytest.mark.parametrize("words", [["runs", "runs"], ["report", "runs", "--format", "markdown"], ["rules"]])
 def test_a_reader_that_has_seen_enough_is_no_error(words: list[str], store: Path) -> None:
     """`holdfast runs runs | head` ended with 1."""
-    call = [sys.executable, "-c", "from holdfast.cli import main; main()", *words]
-    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with started(holdfast(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stderr
         process.stdout.close()
-        assert (process.stderr.read(), process.wait(60)) == ("", 0)
+        assert (process.stderr.read(), process.wait(PATIENCE)) == ("", 0)
 
 
 def test_one_run_is_no_store(store: Path, said: Said) -> None:

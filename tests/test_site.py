@@ -26,6 +26,7 @@ from holdfast.attacks import ATTACKS, VOTERS
 from holdfast.report import portraits
 from holdfast.rules import CATALOGUE, Average
 from holdfast.twophase import Cent2P, Mean2P
+from tests.children import PATIENCE
 from tests.test_cli import COMMANDS
 
 ROOT = Path(__file__).parent.parent
@@ -110,6 +111,7 @@ def test_a_browser_has_nothing_to_complain_about(address: str, width: int, schem
     ):
         view = {"width": width, "height": 900}
         page = browser.new_context(viewport=view, color_scheme=scheme).new_page()
+        page.set_default_timeout(1000 * PATIENCE)
         said, asked = heard(page)
         for name in ("index", "rules", "twophase", "guarantees", "paper", "api", "students"):
             page.goto(f"{address}/{name}.html")
@@ -132,6 +134,7 @@ def test_the_search_finds(address: str, site: Path, place: str) -> None:
         started.chromium.launch(executable_path=chromium(), args=QUIET) as browser,
     ):
         page = browser.new_page()
+        page.set_default_timeout(1000 * PATIENCE)
         said, asked = heard(page)
         root = address if place == "a server" else site.as_uri()
         page.goto(f"{root}/index.html")

@@ -8,9 +8,8 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,11 @@ from holdfast.experiments.store import Entry, Store, key, told
 from holdfast.experiments.sweep import only, read, runs, sweep
 from holdfast.training import Run, train
 from holdfast.training.folder import FORMAT, Folder
+from tests import children
+from tests.children import PATIENCE, wait_until
 
 SMALL: dict[str, Any] = {"workers": 7, "rounds": 4, "every": 2, "batch": 4, "model": "linear"}
 GRID: dict[str, Any] = {"rules": ["MeanwO(f={f})", "Mean2P(f={f})"], "attacks": ["SignFlip()"], "rates": 0.3, **SMALL}
-MAIN = "from holdfast.cli import main; main()"
 
 
 def ended(news: Iterator[News]) -> dict[str, list[str]]:
@@ -40,10 +40,11 @@ def ended(news: Iterator[News]) -> dict[str, list[str]]:
     return out
 
 
-def started(folder: Path, *words: str, heard: bool = False) -> subprocess.Popen[str]:
-    call = [sys.executable, "-c", MAIN, "sweep", *words]
+def sweeping(folder: Path, *words: str, heard: bool = False) -> AbstractContextManager[subprocess.Popen[str]]:
+    """`holdfast sweep` in a session of its own, so that all of its processes can be killed at once."""
+    call = children.holdfast("sweep", *words)
     pipe = subprocess.PIPE if heard else subprocess.DEVNULL
-    return subprocess.Popen(call, cwd=folder, text=True, start_new_session=True, stdout=pipe, stderr=pipe)
+    return children.started(call, cwd=folder, new_session=True, stdout=pipe, stderr=pipe)
 
 
 class TestFile:
@@ -155,23 +156,25 @@ class TestSweep:
         assert not (store.place(bad) / "failed").exists()
 
     def test_a_process_that_dies_takes_only_its_own_run_with_it(self, tmp_path: Path) -> None:
-        found = runs(GRID | {"seeds": 2, "rounds": 800})
-        killed: list[str] = []
+        (victim,) = endless = runs(GRID | {"rules": ["CWM()"], "rounds": 10**6})
+        found = endless | runs(GRID | {"seeds": 2, "rounds": 20})
+        killed = False
         last: dict[str, News] = {}
         for news in carried_out({name: (run, tmp_path / name) for name, run in found.items()}, 2):
             last[news.key] = news
-            if not killed and news.what == "round":
-                killed.append(news.key)
-                _kill_whoever_holds(tmp_path / news.key)
-        assert last[killed[0]].what == "failed"
-        assert "signal 9" in last[killed[0]].why
-        assert [one.what for name, one in last.items() if name != killed[0]] == ["done"] * 3
+            if not killed and news.what == "round" and news.key == victim:
+                killed = True
+                _kill_whoever_holds(tmp_path / victim)
+        assert last[victim].what == "failed"
+        assert "signal 9" in last[victim].why
+        assert [one.what for name, one in last.items() if name != victim] == ["done"] * 4
 
     def test_two_sweeps_share_the_work_and_no_run(self, tmp_path: Path) -> None:
         (tmp_path / "s.toml").write_text(_text(GRID | {"seeds": 3, "rounds": 500, "every": 500}))
-        both = [started(tmp_path, "s.toml", "--jobs", "1", heard=True) for _ in range(2)]
-        said = [one.communicate(timeout=120) for one in both]
-        assert [one.returncode for one in both] == [0, 0], said
+        words = ("s.toml", "--jobs", "1")
+        with sweeping(tmp_path, *words, heard=True) as one, sweeping(tmp_path, *words, heard=True) as other:
+            said = [each.communicate(timeout=PATIENCE) for each in (one, other)]
+        assert (one.returncode, other.returncode) == (0, 0), said
         entries, complaints = Store(tmp_path / "runs").read()
         assert not complaints
         assert [one.state for one in entries] == ["done"] * 6
@@ -181,20 +184,20 @@ class TestSweep:
     def test_killed_at_ten_random_moments_nothing_is_lost_or_done_twice(self, tmp_path: Path) -> None:
         text = _text(GRID | {"seeds": 3, "rounds": 1200, "every": 400, "vote_batch": 4})
         (tmp_path / "s.toml").write_text(text)
-        calm = started(tmp_path, "s.toml", "--store", "calm")
-        assert calm.wait(timeout=200) == 0
+        with sweeping(tmp_path, "s.toml", "--store", "calm") as calm:
+            assert calm.wait(PATIENCE) == 0
         draw = random.Random(6)
         finished: dict[str, int] = {}
         for _ in range(10):
-            one = started(tmp_path, "s.toml", "--store", "stormy")
-            time.sleep(draw.uniform(1.0, 5.0))
-            whole = draw.random() < 0.5  # the whole group, or the parent alone
-            os.killpg(one.pid, signal.SIGKILL) if whole else one.kill()
-            one.wait()
+            with sweeping(tmp_path, "s.toml", "--store", "stormy") as one:
+                _wait_for_rounds(one, tmp_path / "stormy", draw.randint(1, 800))  # of 7200
+                if draw.random() < 0.5:  # the whole group, or the parent alone
+                    with suppress(ProcessLookupError):
+                        os.killpg(one.pid, signal.SIGKILL)
             for mark in (tmp_path / "stormy").glob("*/done"):
                 assert finished.setdefault(mark.parent.name, mark.stat().st_mtime_ns) == mark.stat().st_mtime_ns
-        last = started(tmp_path, "s.toml", "--store", "stormy")
-        assert last.wait(timeout=200) == 0
+        with sweeping(tmp_path, "s.toml", "--store", "stormy") as last:
+            assert last.wait(PATIENCE) == 0
         for mark in (tmp_path / "stormy").glob("*/done"):
             assert finished.setdefault(mark.parent.name, mark.stat().st_mtime_ns) == mark.stat().st_mtime_ns
         calm_metrics, stormy = (
@@ -207,6 +210,17 @@ class TestSweep:
 
 def _stumble(line: dict[str, Any]) -> None:
     raise RuntimeError("a listener fell over")
+
+
+def _rounds(store: Path) -> int:
+    """How many rounds the runs of a store have written."""
+    return sum(path.read_bytes().count(b"\n") for path in store.glob("*/metrics.jsonl"))
+
+
+def _wait_for_rounds(process: subprocess.Popen[str], store: Path, more: int) -> None:
+    """Until the runs of a store have so many rounds more, or the process has ended."""
+    wanted = _rounds(store) + more
+    wait_until(lambda: process.poll() is not None or _rounds(store) >= wanted, f"{more} more rounds")
 
 
 def _kill_whoever_holds(place: Path) -> None:
@@ -399,8 +413,8 @@ class TestDisk:
 
 def test_markup_in_a_failure_is_text(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(_text(GRID | {"data": "[/b]nope [red]x"}))
-    one = started(tmp_path, "s.toml", heard=True)
-    out, err = one.communicate(timeout=100)
+    with sweeping(tmp_path, "s.toml", heard=True) as one:
+        out, err = one.communicate(timeout=PATIENCE)
     assert one.returncode == 1
     assert "Traceback" not in err
     assert "'[/b]nope [red]x' is no known data set" in err

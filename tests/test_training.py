@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from holdfast.training.folder import Folder
 from holdfast.training.schedule import Constant, Cosine, InverseRoot, Steps
 from holdfast.training.workers import Workers, fill
 from holdfast.values import value
+from tests.children import started, wait_until
 
 TARGETS = np.arange(12.0).reshape(6, 2)  # six workers, each with a quadratic of its own
 
@@ -512,7 +512,7 @@ class Push(Attack):
 
 
 SCRIPT = """
-import sys
+import sys, time
 from holdfast.training import Run, train
 train(Run.read(open(sys.argv[1]).read()), sys.argv[2], save=0)
 """
@@ -647,7 +647,7 @@ class TestTheFolder:
         (tmp_path / "run.json").write_text(run.text())
         script = SCRIPT.replace("save=0", "on_round=lambda line: print(line['round'], flush=True)")
         command = [sys.executable, "-c", script, str(tmp_path / "run.json"), str(tmp_path / "cut")]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        with started(command, stdout=subprocess.PIPE) as process:
             assert process.stdout
             while int(process.stdout.readline()) < 9:
                 pass
@@ -664,14 +664,12 @@ class TestTheFolder:
         record.write_text(run.text())
         whole = train(run, tmp_path / "whole")
         wanted = random.SystemRandom().randint(2, 35)
-        command = [sys.executable, "-c", SCRIPT, str(record), str(tmp_path / "cut")]
-        process = subprocess.Popen(command)
-        metrics = tmp_path / "cut" / "metrics.jsonl"
-        while process.poll() is None and (not metrics.exists() or metrics.read_text().count("\n") < wanted):
-            time.sleep(0.005)
-        process.kill()
-        process.wait()
-        assert not (tmp_path / "cut" / "done").exists(), f"too late to kill at round {wanted}"
+        metrics, words = tmp_path / "cut" / "metrics.jsonl", [str(record), str(tmp_path / "cut")]
+        stays = "on_round=lambda line: time.sleep(10**6) if line['round'] == 38 else None"  # it does not end by itself
+        with started([sys.executable, "-c", SCRIPT.replace("save=0", f"save=0, {stays}"), *words]):
+            wait_until(lambda: metrics.exists() and metrics.read_text().count("\n") >= wanted, f"round {wanted}")
+        assert not (tmp_path / "cut" / "done").exists()
+        command = [sys.executable, "-c", SCRIPT, *words]
         subprocess.run(command, check=True)
         assert metrics.read_text() == (tmp_path / "whole/metrics.jsonl").read_text(), f"killed at round {wanted}"
         with np.load(tmp_path / "cut/model.npz") as mine:

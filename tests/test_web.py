@@ -8,10 +8,8 @@ import io
 import json
 import re
 import socket
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +34,7 @@ from holdfast.web.presets import listed, preset
 from holdfast.web.rounds import WORKERS, Round, read
 from holdfast.web.snippet import snippet
 from holdfast.web.walk import walked
+from tests.children import PATIENCE, holdfast, run, wait_until
 from tests.pages import ask, served
 
 RULES = ["Average()", "MeanwO(f=4)", "CenterwO(f=4)", "OuterMean(f=4)", "CWTM(f=4)", "GeometricMedian()", "Krum(f=4)"]
@@ -305,7 +304,7 @@ class TestServer:
 
     def test_a_host_that_is_named_twice_is_none(self, address: str) -> None:
         at = urlsplit(address)
-        with socket.create_connection((at.hostname or "", at.port or 0), timeout=10) as line:
+        with socket.create_connection((at.hostname or "", at.port or 0), timeout=PATIENCE) as line:
             line.sendall(f"GET /api/about HTTP/1.1\r\nHost: {at.netloc}\r\nHost: evil.example\r\n\r\n".encode())
             assert line.recv(4096).split()[1] in (b"400", b"421")
 
@@ -314,7 +313,8 @@ class TestServer:
             at = urlsplit(address)
             head = f"POST /api/round HTTP/1.1\r\nHost: {at.netloc}\r\nContent-Type: application/json\r\n"
             for _ in range(40):
-                line = stack.enter_context(socket.create_connection((at.hostname or "", at.port or 0), timeout=10))
+                line = socket.create_connection((at.hostname or "", at.port or 0), timeout=PATIENCE)
+                stack.enter_context(line)
                 line.sendall(head.encode() + b"Content-Length: 100\r\n\r\n{")
             assert ask(address, "/api/round", STORY)[0] == 200
 
@@ -322,30 +322,29 @@ class TestServer:
         turn = np.linspace(0, 2 * np.pi, 41)[:40]
         ring = np.stack([np.cos(turn), np.sin(turn)], axis=1).tolist()
         slow = {"points": ring, "f": 19, "rules": ["CenterExact(f=19)", "SMEA(f=12)", "MeanExact(f=19)"]}
-        threads = []
+        replies: list[int] = []
         with served("play") as address:
 
             def impatient() -> None:
                 with contextlib.suppress(OSError, http.client.HTTPException):
-                    ask(address, "/api/round", slow)
+                    replies.append(ask(address, "/api/round", slow)[0])
 
             threads = [threading.Thread(target=impatient) for _ in range(12)]
             for thread in threads:
                 thread.start()
-            time.sleep(0.5)
+            wait_until(lambda: 503 in replies, "as many questions as are worked on at a time")
             assert ask(address, "/")[0] == 200  # pages are there meanwhile
             assert ask(address, "/api/round", STORY)[0] in (200, 503)
-            begin = time.monotonic()
-        assert time.monotonic() - begin < 15
         for thread in threads:
-            thread.join(20)
+            thread.join(PATIENCE)
+        assert replies.count(200) < 8, "it waited for all rules before it ended"
 
     def test_what_is_too_long_is_refused_however_it_is_sent(self, address: str) -> None:
         long = b'{"points": "' + b"x" * LIMIT + b'"}'
         assert ask(address, "/api/round", long)[0] == 413
         at = urlsplit(address)
         with socket.create_connection(
-            (at.hostname or "", at.port or 0), timeout=10
+            (at.hostname or "", at.port or 0), timeout=PATIENCE
         ) as line:  # in pieces, no length said
             head = f"POST /api/round HTTP/1.1\r\nHost: {at.netloc}\r\nContent-Type: application/json\r\n"
             line.sendall(head.encode() + b"Transfer-Encoding: chunked\r\n\r\n")
@@ -415,16 +414,7 @@ def test_a_port_that_is_taken_is_a_sentence() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        call = [
-            sys.executable,
-            "-c",
-            "from holdfast.cli import main; main()",
-            "play",
-            "--no-browser",
-            "--port",
-            str(port),
-        ]
-        done = subprocess.run(call, capture_output=True, text=True, timeout=60)
+        done = run(holdfast("play", "--no-browser", "--port", str(port)))
     assert done.returncode == 2
     assert re.fullmatch(
         rf"holdfast: port {port} cannot be had .*; name another, or 0 for any that is free\.\n", done.stderr
@@ -433,6 +423,6 @@ def test_a_port_that_is_taken_is_a_sentence() -> None:
 
 def test_without_the_extra_the_command_names_it() -> None:
     code = "import sys; sys.modules['starlette.applications'] = None; from holdfast.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, "play"], capture_output=True, text=True, timeout=60)
+    done = run([sys.executable, "-c", code, "play"])
     assert done.returncode == 2
     assert "pip install 'holdfast[web]'" in done.stderr

@@ -59,7 +59,7 @@ class Federation:
         words += ["--ssl-ca-certfile", str(keys / "ca.crt"), "--ssl-certfile", str(keys / "server.crt")]
         words += ["--ssl-keyfile", str(keys / "server.key"), "--enable-supernode-auth"]
         self._spawn("superlink", *program, *words, "--disable-runtime-dependency-installation")
-        until(lambda: self._alive("superlink") and answers(self.port), 60, "the SuperLink to answer")
+        until(lambda: self._alive("superlink") and answers(self.port), 300, "the SuperLink to answer")
 
     def register(self, *names: str) -> None:
         """Let the nodes' keys in, and no other; keep the numbers that they get."""
@@ -101,7 +101,7 @@ class Federation:
 
     def flwr(self, *words: str | Path) -> Any:
         """A command of Flower's; the JSON that it prints, if it does."""
-        done = subprocess.run([BIN / "flwr", *words], env=self.env, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([BIN / "flwr", *words], env=self.env, capture_output=True, text=True, timeout=600)
         if done.returncode:
             raise RuntimeError(f"flwr {' '.join(map(str, words))} failed: {done.stdout[-600:]} {done.stderr[-600:]}")
         return json.loads(done.stdout) if "json" in words else done.stdout
@@ -126,7 +126,7 @@ class Federation:
         process = self.processes.pop(name)
         process.send_signal(how)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(10)
+            process.wait(60)
         for left in [process.pid, *marked(f"{self.folder}/{name}")]:
             with suppress(ProcessLookupError):
                 os.kill(left, signal.SIGKILL)

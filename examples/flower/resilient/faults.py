@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ def misbehaving(message: Message, context: Context, call_next: ClientAppCallable
             os._exit(1)
         case "hang", _:
             time.sleep(3600)
+        case "hold-vote", True:
+            _hold(Path(str(context.node_config["data"])))
     if fault(context) == "bomb" and not voting:
         setattr(Array, "deflate", _bombed)  # noqa: B010 - types are told apart otherwise
     sent = None if voting else model_of(message.content.array_records["arrays"])
@@ -50,6 +53,15 @@ def fault(context: Context) -> str:
         return str(own["fault"])
     honest = int(own["num-partitions"]) - int(context.run_config["liars"])
     return str(context.run_config["fault"]) if int(own["partition-id"]) >= honest else ""
+
+
+def _hold(data: Path) -> None:
+    """From the second vote on, wait as long as a file `hold` stands beside the node's data: a test removes it."""
+    with data.with_suffix(".votes").open("a") as votes:
+        votes.write("x")
+        second = votes.tell() > 1
+    while second and data.with_name("hold").exists():
+        time.sleep(0.2)
 
 
 def _bombed(array: Array) -> bytes:

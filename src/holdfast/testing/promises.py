@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import inf
 
-from holdfast.contract import CoordinateRule, OnePass, Stage
+from holdfast.contract import Stage
 from holdfast.guarantees.bounds import bounds
+from holdfast.kinds import CoordinateRule, OnePass
 from holdfast.rules import MDA, Bulyan, MoNNA
 
 

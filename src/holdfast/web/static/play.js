@@ -1,6 +1,6 @@
 // The playground: state, controls, and the question to the server after every change.
 
-import { get, post } from "./api.js";
+import { get, pending, post } from "./api.js";
 import { html } from "./marks.js";
 import { Plane } from "./plane.js";
 import { saveSvg } from "./save.js";
@@ -129,10 +129,17 @@ function worker() {
 // Changing.
 let later = 0;
 function keep(push = false) {
+  if (later) pending(-1);
   clearTimeout(later);
+  later = 0;
   const write = () => history[push ? "pushState" : "replaceState"](null, "", `#${encode(state)}`);
-  if (push) write();
-  else later = setTimeout(write, 300); // once it is quiet: browsers refuse to write it often
+  if (push) return write();
+  pending();
+  later = setTimeout(() => {
+    write();
+    later = 0;
+    pending(-1);
+  }, 300); // once it is quiet: browsers refuse to write it often
 }
 
 function change(words, since) {
