@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 from common import Row, progress, save, table
@@ -22,6 +24,7 @@ from holdfast.testing.peers import LIBRARIES
 
 DEFAULT = Path("results/benchmarks/check_peers.json")
 F, N = 3, 15
+SECONDS = 3  # of processor time for a check
 OURS: tuple[Stage, ...] = (CWM(), CWTM(F), GeometricMedian(), Krum(F), MultiKrum(F), MeanwO(F))
 
 
@@ -34,34 +37,50 @@ def row(library: str, report: Report) -> Row:
     return {"library": library, "rule": report.subject, "passed": len(report.having(Status.PASSED)), **names}
 
 
-def rows() -> tuple[list[Row], dict[str, str]]:
-    """All rows, and the libraries that cannot be used, each with the reason."""
-    out, missing = [], {}
+def checked(text: str) -> Row:
+    """The row of a peer's aggregator."""
+    logging.disable(logging.CRITICAL)
+    peer = find_aggregator(text, f=F)
+    report = check_aggregator(
+        peer.call,
+        f=F,
+        n=N,
+        name=text,
+        trusted=peer.trusted,
+        not_promised=peer.not_promised,
+        seconds=SECONDS,
+        raises=False,
+    )
+    progress(report.summary())
+    return row(text.partition(":")[0], report)
+
+
+def peers() -> tuple[list[str], dict[str, str]]:
+    """The aggregators of all libraries that are installed, and the other libraries, each with the reason."""
+    found: list[str] = []
+    missing = {}
     for library, (_, names) in LIBRARIES.items():
-        for name in names.split():
-            progress(f"{library}:{name}")
-            try:
-                peer = find_aggregator(f"{library}:{name}", f=F)
-            except BadInput as error:
-                missing[library] = str(error)
-                break
-            words = {"trusted": peer.trusted, "not_promised": peer.not_promised}
-            out.append(row(library, check_aggregator(peer.call, f=F, n=N, name=peer.name, raises=False, **words)))  # type: ignore[arg-type]
-    for rule in OURS:
-        mine = rule.tolerance()
-        report = check_rule(rule, f=F if mine is None else None, n=N, raises=False)
-        out.append(row("holdfast", report))
-    return out, missing
+        texts = [f"{library}:{name}" for name in names.split()]
+        try:
+            find_aggregator(texts[0], f=F)
+            found += texts
+        except BadInput as error:
+            missing[library] = str(error)
+    return found, missing
 
 
 def main(out: Path) -> None:
     """Write the file, and print a table."""
-    logging.disable(logging.CRITICAL)
-    found, missing = rows()
+    texts, missing = peers()
+    with ProcessPoolExecutor(max_workers=4, mp_context=get_context("spawn")) as pool:
+        found = list(pool.map(checked, texts))
+    for rule in OURS:
+        report = check_rule(rule, f=F if rule.tolerance() is None else None, n=N, raises=False)
+        found.append(row("holdfast", report))
     save(out, found, ("holdfast", "byzfl", "flwr", "krum", "numpy", "torch"))
     told = json.loads(out.read_text())
     del told["cores"]  # nothing here is a time
-    told |= {"n": N, "f": F, "missing": missing}
+    told |= {"n": N, "f": F, "seconds": SECONDS, "missing": missing}
     out.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
     print(table([{**one, "failed": len(one["failed"]), "not promised": len(one["not promised"])} for one in found]))
 

@@ -285,11 +285,12 @@ def checks(text: str) -> str:
         f"{package} {told['versions'][package]}" for name, package in used.items() if name not in told["missing"]
     ]
     about = (
-        f"`python benchmarks/check_peers.py` told every aggregator to withstand f = {told['f']} of n = {told['n']} "
-        f"workers ({', '.join(versions)}). The last rows are rules of holdfast, which have more to keep."
+        f"Every aggregator was told to withstand f = {told['f']} of n = {told['n']} workers, and had {told['seconds']} "
+        f"seconds of processor time for a check ({', '.join(versions)}; `benchmarks/check_peers.py`). "
+        "The last rows are rules of holdfast, which have more checks."
     )
     out = [about, ""]
-    out += [f"{name} was left out: {why}" for name, why in told["missing"].items()]
+    out += [line for name, why in told["missing"].items() for line in (f"{name} was left out: {why}", "")]
     out += ["| aggregator | passed | fails | does not hold, and is not promised |", "| --- | ---: | --- | --- |"]
     for row in told["rows"]:
         names = (", ".join(row[column]) or "nothing" for column in ("failed", "not promised"))

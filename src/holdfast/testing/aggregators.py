@@ -14,7 +14,7 @@ from holdfast.guarantees.criteria import worst
 from holdfast.guarantees.instances import structured
 from holdfast.testing.hostile import CASES, NEAR, Hostile, require_near, require_vector
 from holdfast.testing.laws import LAWS, Aggregate, Array, LawBroken, Rng, require_close
-from holdfast.testing.report import Plan, Report, Test, run_all
+from holdfast.testing.report import SECONDS, Plan, Report, Test, run_all
 from holdfast.testing.rounds import KINDS, attacked, gaussian
 
 COORDINATES = 6
@@ -171,6 +171,7 @@ def check_aggregator(
     kappa: float | None = None,
     trusted: Collection[int] = (),
     not_promised: Mapping[str, str] | None = None,
+    seconds: float = SECONDS,
     raises: bool = True,
 ) -> Report:
     """Check a function that aggregates n vectors, from any library.
@@ -197,6 +198,9 @@ def check_aggregator(
         Workers that the function assumes to be honest.
     not_promised : dict, optional
         Checks that may fail: their names, each with the reason.
+    seconds : float
+        The processor time after which a call that has not ended counts as failed. There is no limit outside of the
+        main thread, nor on Windows.
     raises : bool
         Whether a failed check raises. If False, the report is returned in any case.
 
@@ -230,5 +234,5 @@ def check_aggregator(
     excuses = {**dict.fromkeys([*told, "refusals", "too many NaN"], TOLD), **(not_promised or {})}
     subject = Subject(aggregate, size, int(f), oracle, kappa, trusted=trusted, excuses=excuses)
     called = name or getattr(aggregate, "__name__", None) or repr(aggregate)
-    report = run_all(called, size, int(f), subject.plans())
+    report = run_all(called, size, int(f), subject.plans(), seconds)
     return report.raise_if_failed() if raises else report

@@ -142,12 +142,12 @@ class Plan:
     excuse: str = ""
     seeds: int = 3
 
-    def run(self) -> Check:
+    def run(self, seconds: float = SECONDS) -> Check:
         """Run the test on every seed, up to the first on which it does not hold."""
         if self.test is None:
             return Check(self.name, self.sentence, Status.NOT_APPLICABLE, self.excuse)
         for seed in range(self.seeds):
-            problem = _problem(self.test, seed)
+            problem = _problem(self.test, seed, seconds)
             if problem and self.excuse:
                 return Check(self.name, self.sentence, Status.NOT_PROMISED, f"{problem}; {self.excuse}", seed)
             if problem:
@@ -178,15 +178,15 @@ def _limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def _problem(test: Test, seed: int) -> str:
+def _problem(test: Test, seed: int, seconds: float) -> str:
     """What went wrong, in one sentence; empty if nothing did."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            with _limit(SECONDS):
+            with _limit(seconds):
                 test(np.random.default_rng(seed))
         except _TooLong:
-            return f"no answer came within {SECONDS} seconds of processor time"
+            return f"no answer came within {seconds:g} seconds of processor time"
         except LawBroken as error:
             return str(error)
         except Exception as error:
@@ -195,10 +195,10 @@ def _problem(test: Test, seed: int) -> str:
     return ""
 
 
-def run_all(subject: str, n: int, f: int, plans: Iterable[Plan]) -> Report:
+def run_all(subject: str, n: int, f: int, plans: Iterable[Plan], seconds: float = SECONDS) -> Report:
     """Run the checks in order. If the first one fails, the others are not run."""
     first, *rest = plans
-    checks = [first.run()]
+    checks = [first.run(seconds)]
     if checks[0].status is Status.FAILED:
         rest = [Plan("all others", f"{len(rest)} more checks.", None, f"the check {first.name!r} failed")]
-    return Report(subject, n, f, (*checks, *(plan.run() for plan in rest)))
+    return Report(subject, n, f, (*checks, *(plan.run(seconds) for plan in rest)))
