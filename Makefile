@@ -1,9 +1,17 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
+comma := ,
 ROOT := $(shell test "$$(id -u)" = 0 || echo sudo)
 
-.PHONY: help install browser test lint cover fuzz docs notebook demo table tables paper picture screens certify deployment bench clean
+PIP := -m pip install --quiet --disable-pip-version-check
+# `make check`: the rules, what they are built from and what is promised of them; no browser, no clusters, no sweeps
+CORE := src/holdfast/rules src/holdfast/values.py src/holdfast/spec.py $(addprefix tests/test_,$(addsuffix .py,\
+  architecture contract coordinate exact fail_closed geometry gradients rates spec twophase updates values vote))
+# `make lowest`: what runs without Flower and Ray, whose lowest versions are those of constraints.txt
+LOW := cli,plot,train,data,export,search,web
+
+.PHONY: help install browser check test bare lowest dist lint cover fuzz docs notebook demo table tables paper picture screens certify deployment bench clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,8 +36,29 @@ lint: install  ## ruff, ruff format, mypy strict
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
 
+check: lint  ## lint, types, core tests; for every commit
+	$(RUN)/pytest -n 2 $(CORE)
+
 test: lint browser  ## what CI runs: lint, types, all tests, in a real browser too
 	$(RUN)/pytest -n 2
+
+bare:  ## the tests that need no extra, in an environment that has none
+	test -x $(VENV)-bare/bin/python || $(PYTHON) -m venv $(VENV)-bare
+	$(VENV)-bare/bin/python $(PIP) --constraint constraints.txt --editable . pytest hypothesis
+	$(VENV)-bare/bin/python -m pytest --without-extras
+
+lowest:  ## the tests with the lowest versions that pyproject.toml allows; torch as in constraints.txt
+	test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python tools/lowest.py --keep torch $(subst $(comma), ,$(LOW)) > $(VENV)-lowest/lowest.txt
+	$(VENV)-lowest/bin/python $(PIP) --constraint $(VENV)-lowest/lowest.txt --editable '.[$(LOW)]' pytest hypothesis
+	$(VENV)-lowest/bin/python -m pytest --without-extras
+
+dist: install  ## sdist and wheel in dist/, and a check of what they hold
+	$(RUN)/python $(PIP) build==1.6.1 twine==7.0.0
+	rm -rf dist
+	$(RUN)/python -m build --outdir dist .
+	$(RUN)/python -m twine check --strict dist/*
+	$(RUN)/python tools/dist.py dist
 
 FUZZ_MINUTES ?= 10
 
@@ -95,5 +124,5 @@ bench: install  ## speed against peers and the limit, as ratios; memory on a fil
 	$(RUN)/python benchmarks/certificates.py $(if $(DATA),--data $(DATA))
 	$(RUN)/python benchmarks/report.py
 
-clean:  ## remove what install, demo and runs made
-	rm -rf $(VENV) demo runs paper-runs
+clean:  ## remove what install, demo, dist and runs made
+	rm -rf $(VENV) $(VENV)-bare $(VENV)-lowest demo dist runs paper-runs

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from tests.children import restore_signals, set_variables
@@ -28,6 +30,24 @@ if find_spec("torch"):
 settings.register_profile("fixed", derandomize=True, database=None)
 settings.register_profile("fuzz", print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--without-extras", action="store_true", help="leave out modules whose packages are not installed")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With --without-extras: whether a module needs a package that is not there."""
+    if not config.getoption("--without-extras") or collection_path.suffix != ".py":
+        return None
+    parts = collection_path.relative_to(config.rootpath).with_suffix("").parts
+    try:
+        import_module(".".join(parts[1:] if parts[0] == "src" else parts))
+    except ImportError as error:
+        return not (error.name or "").startswith(("holdfast", "tests"))
+    except pytest.skip.Exception:
+        return None
+    return None
 
 
 @pytest.fixture(autouse=True)

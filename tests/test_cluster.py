@@ -55,11 +55,10 @@ def nodes() -> Iterator[subprocess.Popen[str]]:
     """Two nodes with a core each; the first line they say is their address, and a line kills the second at work."""
     base = tempfile.mkdtemp(prefix="r", dir="/tmp")
     env = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": base}
+    call, pipe = [sys.executable, "-c", NODES], subprocess.PIPE
     with (
         (Path(base) / "told").open("w") as told,
-        started(
-            [sys.executable, "-c", NODES], env=env, stderr=told, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        ) as process,
+        started(call, env=env, stdin=pipe, stdout=pipe, stderr=told) as process,
     ):
         yield process
         assert process.stdin
