@@ -11,12 +11,12 @@ from typing import TypeVar
 import numpy as np
 
 from holdfast.arrays import Array, Kind
-from holdfast.places import BLOCK, Place, Sums, Torch, fetch, pieces_of
+from holdfast.places import BLOCK, Place, Sums, Torch, fetch
 
 COPIED, VIEWED, UNIT = 1 << 18, 1 << 22, 512  # numbers read at once where they are copied, and where not; multiples
 NARROW = 512  # columns of the shortest strip
 STRIP_ROWS, STRIP_WORK, FEW_ROWS = 8, 10**6, 60  # rows of a strip, its multiplications, rows that are cut into strips
-TORCH_ROWS = 24  # rows of a strip that torch multiplies
+TORCH_ROWS, ALIGNED = 32, 16  # rows of a strip that torch multiplies; columns of a piece are a multiple
 DTYPES: dict[Kind, type[np.generic]] = {"f4": np.float32, "f8": np.float64, "i": np.int64}
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -181,16 +181,18 @@ class TorchSums(HostSums):
 
     def add(self, Y: Array) -> None:
         Y = np.asarray(Y)
-        whole = Y.shape[1] // BLOCK * BLOCK if Y.dtype == np.float32 else 0
-        if whole:
-            xp = self.torch.xp
-            (Z,) = pieces_of(sys.modules["torch"].from_numpy(Y[:, :whole]), xp)
+        n, columns = Y.shape
+        pieces = -(-columns // BLOCK)
+        width = columns // pieces // ALIGNED * ALIGNED if Y.dtype == np.float32 and columns >= BLOCK else 0
+        if width:  # pieces of equal width, of which few columns are left over
+            xp, whole = self.torch.xp, Y[:, : pieces * width]
+            Z = sys.modules["torch"].from_numpy(whole.reshape(n, pieces, width)).permute(1, 0, 2)
             T = xp.matrix_transpose(Z)
-            products = (self.torch.matmul(Z[:, i:j, :], T[:, :, i:]) for i, j in spans(len(Y), TORCH_ROWS))
+            products = (self.torch.matmul(Z[:, i:j, :], T[:, :, i:]) for i, j in spans(n, TORCH_ROWS))
             sums = [xp.sum(strip, axis=0, dtype=xp.float64) for strip in products]
             self.strips = [a + b for a, b in zip(self.strips, sums, strict=True)] if self.strips else sums
-        if whole < Y.shape[1]:
-            super().add(Y[:, whole:])
+        if pieces * width < columns:
+            super().add(Y[:, pieces * width :])
 
     def total(self) -> tuple[np.ndarray, np.ndarray]:
         if not self.strips:
