@@ -15,7 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from holdfast.report.nodes import nodes, read
+from holdfast.journal import read_journal
+from holdfast.report.nodes import nodes
 
 HERE = Path(__file__).resolve().parent.parent
 EXAMPLE = HERE / "examples" / "ddp"
@@ -42,7 +43,7 @@ def main(out: Path) -> None:
             row: dict[str, Any] = {"fault": what} | {
                 name: trained(name, fault, Path(folder)) for name in ("plain", "robust")
             }
-            row["ranks"] = [node.row() for node in nodes(read(Path(folder) / "ranks.jsonl"))]
+            row["ranks"] = [node.row() for node in nodes(read_journal(Path(folder) / "ranks.jsonl"))]
         rows.append(row)
         print(json.dumps(row), flush=True)
     out.write_text(json.dumps({"rows": rows}, indent=1) + "\n")

@@ -13,7 +13,7 @@ from holdfast.rules import CATALOGUE
 SOURCE = Path(holdfast.__file__).parent
 ORDER = [
     {"disk", "errors", "npz"},
-    {"arrays", "checks"},
+    {"arrays", "checks", "journal"},
     {"choice", "places", "structure", "values"},
     {"elections", "host"},
     {"leaves"},

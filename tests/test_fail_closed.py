@@ -32,7 +32,7 @@ from holdfast.attacks import NaN
 from holdfast.driver import decide
 from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, model_of, record_of
 from holdfast.errors import TooManyFaults
-from holdfast.report.nodes import read as read_journal
+from holdfast.journal import read_journal
 from holdfast.rules.base import Stage
 from holdfast.training import train
 from holdfast.updates import read

@@ -23,7 +23,8 @@ from holdfast import CWM, CWTM, Average, BadInput, Bulyan, CenteredClipping, Kru
 from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, momentum, vote, wrap
 from holdfast.engines.flower.replies import model_of, record_of
 from holdfast.engines.flower.sampling import available, drawn, risk
-from holdfast.report.nodes import nodes, read, summary, write
+from holdfast.journal import read_journal
+from holdfast.report.nodes import nodes, summary, write
 from tests.oracles import bulyan_picks
 
 TARGETS = (np.random.default_rng(0).normal(size=(9, 6)) * 0.1 + 1).astype(np.float32)
@@ -193,7 +194,7 @@ def test_no_client_stops_a_run(kind: str, two: bool, tmp_path: Path) -> None:
     strategy = TwoPhaseStrategy(Mean2P(2), folder=tmp_path) if two else RobustStrategy(MeanwO(2), folder=tmp_path)
     found = run(strategy, app(lie))
     assert np.abs(found - CENTRE).max() < 0.3
-    lines = read(tmp_path / "rounds.jsonl")
+    lines = read_journal(tmp_path / "rounds.jsonl")
     assert len(lines) == 8
     for line in lines:
         assert "skipped" not in line
@@ -230,7 +231,7 @@ def test_bad_votes_change_nothing_beyond_their_own(kind: str, tmp_path: Path) ->
         return Message(RecordDict({"vote": MetricRecord(told)}), reply_to=message)
 
     run(TwoPhaseStrategy(MeanwO(2), OuterMean(2), folder=tmp_path), app(lying_vote=ballot), rounds=2)
-    for line in read(tmp_path / "rounds.jsonl"):
+    for line in read_journal(tmp_path / "rounds.jsonl"):
         assert line["winner"] == "inner"
         assert line["votes"] == 7
         assert set(line["bad_votes"]) == {"8", "9"}
@@ -250,7 +251,7 @@ class Doubled(LocalGrid):
 def test_double_replies_and_strangers_count_once_and_not_at_all(tmp_path: Path) -> None:
     strategy = TwoPhaseStrategy(Mean2P(2), folder=tmp_path)
     strategy.start(Doubled(app(_far), 9), first(), num_rounds=2)
-    for line in read(tmp_path / "rounds.jsonl"):
+    for line in read_journal(tmp_path / "rounds.jsonl"):
         assert len(line["kept"]) + len(line["left_out"]) == 9
         assert line["refused"] == {"77": "was not asked"}
         assert line["votes"] == 9
@@ -270,7 +271,7 @@ def test_silent_nodes_are_named_and_not_asked_to_vote(tmp_path: Path) -> None:
     strategy = TwoPhaseStrategy(Mean2P(2), folder=tmp_path)
     result = strategy.start(Silent(app(), 9), first(), num_rounds=3)
     assert np.isfinite(model_of(result.arrays)["w"]).all()
-    for line in read(tmp_path / "rounds.jsonl"):
+    for line in read_journal(tmp_path / "rounds.jsonl"):
         assert line["silent"] == ["3", "4"]
         assert line["votes"] == 7
         assert line["no_vote"] == []
@@ -281,7 +282,7 @@ def test_a_round_with_too_few_is_skipped_and_keeps_the_model(tmp_path: Path) -> 
     grid.quiet = tuple(range(1, 8))
     result = RobustStrategy(MeanwO(2), folder=tmp_path).start(grid, first(), num_rounds=2)
     assert (model_of(result.arrays)["w"] == 0).all()
-    assert all("was given n = 2" in line["skipped"] for line in read(tmp_path / "rounds.jsonl"))
+    assert all("was given n = 2" in line["skipped"] for line in read_journal(tmp_path / "rounds.jsonl"))
 
 
 def test_too_few_nodes_are_not_waited_for_for_ever(tmp_path: Path) -> None:
@@ -289,7 +290,7 @@ def test_too_few_nodes_are_not_waited_for_for_ever(tmp_path: Path) -> None:
     result = strategy.start(LocalGrid(app(), 4), first(), num_rounds=2)
     assert (model_of(result.arrays)["w"] == 0).all()
     few = "4 nodes are connected, and MeanwO(f=2) needs 5"
-    assert [line["skipped"] for line in read(tmp_path / "rounds.jsonl")] == [few] * 2
+    assert [line["skipped"] for line in read_journal(tmp_path / "rounds.jsonl")] == [few] * 2
 
 
 def test_what_goes_wrong_is_in_the_log_too(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,14 +344,14 @@ def test_a_killed_server_goes_on_where_it_was(tmp_path: Path) -> None:
     assert (again == whole).all()
     assert seen == [0, 1, 2, 3]
     assert later == [3, 4, 5, 6]
-    rounds = [line["round"] for line in read(tmp_path / "cut" / "rounds.jsonl")]
+    rounds = [line["round"] for line in read_journal(tmp_path / "cut" / "rounds.jsonl")]
     assert rounds == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_first_round_that_was_not_saved_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "rounds.jsonl").write_text('{"round": 1}\n')
     run(RobustStrategy(MeanwO(2), folder=tmp_path), app(), rounds=2)
-    assert [line["round"] for line in read(tmp_path / "rounds.jsonl")] == [1, 2]
+    assert [line["round"] for line in read_journal(tmp_path / "rounds.jsonl")] == [1, 2]
 
 
 def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
@@ -378,7 +379,7 @@ def test_partial_participation_is_drawn_by_the_seed(caplog: pytest.LogCaptureFix
     for name in ("one", "two"):
         strategy = RobustStrategy(CWTM(1), fraction_train=0.5, min_train_nodes=5, folder=tmp_path / name, seed=3)
         run(strategy, app(), rounds=4)
-    one, two = (read(tmp_path / name / "rounds.jsonl") for name in ("one", "two"))
+    one, two = (read_journal(tmp_path / name / "rounds.jsonl") for name in ("one", "two"))
     assert [line["kept"] for line in one] == [line["kept"] for line in two]
     assert len({tuple(line["kept"]) for line in one}) > 1
     assert all(line["asked"] == 5 for line in one)
@@ -539,7 +540,7 @@ def test_the_report_names_the_worst_nodes_first(tmp_path: Path) -> None:
         return _far(message, context, model)
 
     run(TwoPhaseStrategy(Mean2P(2), folder=tmp_path), app(moody), rounds=5)
-    lines = read(tmp_path)
+    lines = read_journal(tmp_path)
     for line in lines:
         assert set(line["seconds"]) == set(line["bytes"]) == {"train", "vote"}
         assert line["bytes"]["vote"] == 2 * line["bytes"]["train"] > 0  # two models to each of the eight that sent one
@@ -558,7 +559,7 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
     for name in ("missing.jsonl", "other.jsonl"):
         with pytest.raises(BadInput, match="is no journal"):
-            read(tmp_path / name)
+            read_journal(tmp_path / name)
 
 
 # The same training in Flower and in the simulator

@@ -26,7 +26,7 @@ from holdfast.engines.flower import (
 )
 from holdfast.engines.flower.mailbox import Mailbox
 from holdfast.engines.flower.metrics import middles
-from holdfast.report.nodes import read
+from holdfast.journal import read_journal
 from tests.children import PATIENCE
 
 Model = dict[str, np.ndarray]
@@ -91,7 +91,7 @@ def test_models_of_torch_with_counters_go_on_after_the_first_round(tmp_path: Pat
         found = result.arrays.to_torch_state_dict()
         assert int(found["1.num_batches_tracked"]) == rounds
         assert found["1.num_batches_tracked"].shape == ()
-    assert [line["refused"] for line in read(tmp_path / "rounds.jsonl")] == [{}] * 3
+    assert [line["refused"] for line in read_journal(tmp_path / "rounds.jsonl")] == [{}] * 3
 
 
 def test_masks_are_part_of_a_model() -> None:
@@ -158,7 +158,9 @@ def test_nobody_speaks_in_anothers_name(tmp_path: Path) -> None:
         return reply
 
     end(RobustStrategy(MeanwO(f=1), folder=tmp_path, **QUIET), clients(spoof))
-    assert all(list(line["left_out"]) == ["1"] and not line["silent"] for line in read(tmp_path / "rounds.jsonl"))
+    assert all(
+        list(line["left_out"]) == ["1"] and not line["silent"] for line in read_journal(tmp_path / "rounds.jsonl")
+    )
 
 
 def test_what_clients_say_is_cut_and_printable(tmp_path: Path) -> None:
@@ -166,7 +168,7 @@ def test_what_clients_say_is_cut_and_printable(tmp_path: Path) -> None:
         return Message(Error(code=0, reason="\x1b]0;owned\x07" + "x" * 10**6), reply_to=message)
 
     end(RobustStrategy(MeanwO(f=1), folder=tmp_path, **QUIET), clients(lie))
-    said = read(tmp_path / "rounds.jsonl")[0]["refused"]["1"]
+    said = read_journal(tmp_path / "rounds.jsonl")[0]["refused"]["1"]
     assert len(said) <= 200
     assert said.isprintable()
 
@@ -211,7 +213,7 @@ def test_a_reply_that_breaks_the_reader_or_never_comes_holds_up_nobody(tmp_path:
     result = strategy.start(wire, record_of(FIRST), num_rounds=2, timeout=6.0)  # the others reply much sooner
     wire.over.set()
     assert (model_of(result.arrays)["a"] == 2).all()
-    for line in read(tmp_path / "rounds.jsonl"):
+    for line in read_journal(tmp_path / "rounds.jsonl"):
         assert line["refused"] == {"2": "failed: sent what cannot be read (ValueError)"}
         assert line["silent"] == ["5"]
 
@@ -243,7 +245,9 @@ def test_an_optimisers_step_that_is_not_finite_is_not_taken(tmp_path: Path) -> N
     strategy = wrap(FedAdam(eta=1e300), MeanwO(f=1), folder=tmp_path, **QUIET)
     found = end(strategy, clients())
     assert all(np.isfinite(values).all() for values in found.values())
-    assert [line["skipped"] for line in read(tmp_path / "rounds.jsonl")] == ["the step leaves the range of floats"] * 2
+    assert [line["skipped"] for line in read_journal(tmp_path / "rounds.jsonl")] == [
+        "the step leaves the range of floats"
+    ] * 2
 
 
 def test_a_wrapped_strategy_keeps_its_fractions_and_keys() -> None:

@@ -18,7 +18,8 @@ from flwr.clientapp import ClientApp
 from holdfast import BadInput, MeanwO
 from holdfast.engines.flower import LocalGrid, RobustStrategy, model_of, record_of
 from holdfast.engines.flower.journal import Journal, State
-from holdfast.report.nodes import History, nodes, read, scan, summary, write
+from holdfast.journal import read_journal, scan_journal
+from holdfast.report.nodes import History, nodes, summary, write
 
 ASIDE = "rounds-set-aside.jsonl"
 
@@ -48,7 +49,7 @@ def turns(path: Path) -> list[int]:
 
 def test_a_half_written_only_line_made_a_restart_refuse(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "rounds.jsonl").write_text('{"round": 1, "ask')
-    assert read(tmp_path) == []
+    assert read_journal(tmp_path) == []
     assert (run(tmp_path, 2) == 2).all()
     assert turns(tmp_path / "rounds.jsonl") == [1, 2]
     assert (tmp_path / ASIDE).read_text() == '{"round": 1, "ask\n'
@@ -208,7 +209,7 @@ def test_a_long_journal_took_a_gigabyte_and_half_a_minute(tmp_path: Path) -> Non
     Journal(tmp_path).state()
     restart = tracemalloc.get_traced_memory()[1]
     tracemalloc.reset_peak()
-    history = History.of(scan(tmp_path))
+    history = History.of(scan_journal(tmp_path))
     write(history, tmp_path / "nodes.html")
     report = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -240,9 +241,9 @@ def test_a_journal_did_not_say_that_f_was_lowered(tmp_path: Path) -> None:
 
     strategy = RobustStrategy(MeanwO(f=1), folder=tmp_path, fraction_evaluate=0.0)
     strategy.start(LocalGrid(app, 3), record_of({"w": np.zeros(2)}), num_rounds=1)
-    (line,) = read(tmp_path)
+    (line,) = read_journal(tmp_path)
     assert line["note"].startswith("f was lowered from MeanwO(f=1): 2 vectors remained")
     older = {name: value for name, value in line.items() if name != "note"}  # as journals were written before
     (tmp_path / "older.jsonl").write_text(json.dumps(older) + "\n")
-    assert read(tmp_path / "older.jsonl") == [older]
-    assert summary(read(tmp_path / "older.jsonl")) == summary(read(tmp_path))
+    assert read_journal(tmp_path / "older.jsonl") == [older]
+    assert summary(read_journal(tmp_path / "older.jsonl")) == summary(read_journal(tmp_path))

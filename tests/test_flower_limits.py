@@ -24,7 +24,7 @@ from holdfast import Mean2P, MeanwO
 from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, link, model_of, record_of
 from holdfast.engines.flower.limits import Limits
 from holdfast.engines.flower.mailbox import Mailbox
-from holdfast.report.nodes import read
+from holdfast.journal import read_journal
 from tests.children import PATIENCE
 
 MODEL = {"w": np.zeros(1000, np.float32)}
@@ -192,7 +192,7 @@ FLOODS: dict[str, Callable[[], dict[str, Any]]] = {
 def test_a_flood_of_names_or_records_cost_seconds_a_round(kind: str, tmp_path: Path) -> None:
     strategy = RobustStrategy(MeanwO(f=1), folder=tmp_path)
     result = strategy.start(LocalGrid(flooded(FLOODS[kind]), 5), record_of(MODEL), num_rounds=1)
-    (line,) = read(tmp_path)
+    (line,) = read_journal(tmp_path)
     assert line["refused"]["1"].startswith("sent 10")
     assert result.evaluate_metrics_clientapp[1]["loss"] == 0.5
 
@@ -205,4 +205,4 @@ def test_a_vote_with_a_flood_of_names_is_a_bad_vote(tmp_path: Path) -> None:
     TwoPhaseStrategy(Mean2P(f=1), folder=tmp_path, fraction_evaluate=0.0).start(
         LocalGrid(app, 5), record_of(MODEL), num_rounds=1
     )
-    assert read(tmp_path)[0]["bad_votes"] == {"1": "sent 100002 metrics, more than 1000"}
+    assert read_journal(tmp_path)[0]["bad_votes"] == {"1": "sent 100002 metrics, more than 1000"}

@@ -17,7 +17,7 @@ from flwr.supercore.run import RunNotRunningException
 from holdfast import Mean2P, MeanwO
 from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, link, model_of, record_of, vote
 from holdfast.engines.flower.mailbox import Mailbox
-from holdfast.report.nodes import read
+from holdfast.journal import read_journal
 from tests.children import PATIENCE
 
 QUIET: dict[str, Any] = {"fraction_evaluate": 0.0, "patience": 0.0}
@@ -115,7 +115,7 @@ def test_an_honest_node_was_named_far_when_another_was_unregistered(two: bool, t
     strategy = (TwoPhaseStrategy(Mean2P(f=2), folder=tmp_path, **QUIET) if two
                 else RobustStrategy(MeanwO(f=1), folder=tmp_path, **QUIET))  # fmt: skip
     assert np.isfinite(start(strategy, grid)).all()
-    for line in read(tmp_path):
+    for line in read_journal(tmp_path):
         assert line["silent"] == ["2"]
         assert "5" in line["left_out"]
         assert line["refused"] == {}
@@ -129,7 +129,7 @@ def test_votes_changed_owners_when_a_node_was_unregistered_between_the_phases(tm
             return super().push_messages(sent)
 
     start(TwoPhaseStrategy(Mean2P(f=2), folder=tmp_path, **QUIET), Leaving(clients(), 7), 1)
-    (line,) = read(tmp_path)
+    (line,) = read_journal(tmp_path)
     assert (line["no_vote"], line["votes"], line["bad_votes"], line["silent"]) == (["2"], 6, {}, [])
 
 
@@ -139,7 +139,7 @@ def test_a_failing_superlink_was_blamed_on_nodes_or_ended_the_run(call: str, err
     grid = Link(clients(), 5)
     grid.fails = {call: [error] * 3}
     assert (start(RobustStrategy(MeanwO(f=1), folder=tmp_path, **QUIET), grid) == 2).all()
-    for line in read(tmp_path):
+    for line in read_journal(tmp_path):
         assert (line["refused"], line["silent"], "skipped" in line) == ({}, [], False)
 
 
@@ -173,7 +173,7 @@ def test_a_push_that_was_stored_before_it_failed_lost_its_nodes(tmp_path: Path) 
             return names
 
     start(RobustStrategy(MeanwO(f=1), folder=tmp_path, **QUIET), Forgetful(clients(), 5), 1)
-    (line,) = read(tmp_path)
+    (line,) = read_journal(tmp_path)
     assert (len(line["kept"]), line["silent"]) == (4, [])
 
 

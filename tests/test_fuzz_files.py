@@ -35,7 +35,7 @@ from holdfast.engines.flower.journal import Journal
 from holdfast.engines.flower.journal import State as Server
 from holdfast.engines.sharded import Ledger, Momentum, load, save
 from holdfast.experiments.store import Store, key, summarise
-from holdfast.report.nodes import parse_line, read
+from holdfast.journal import parse_line, read_journal
 from holdfast.training import Run, train
 from holdfast.training.folder import FORMAT, OWN
 from holdfast.training.state import State
@@ -222,7 +222,7 @@ def test_a_ledger_goes_on_after_damage_or_refuses_and_loses_no_line(some: list[H
         if refusal:
             assert lines(path.parent, path.name) == before
             return
-        assert next(line["round"] for line in reversed(read(path))) == 3
+        assert next(line["round"] for line in reversed(read_journal(path))) == 3
         assert secret.read_text() or lines(path.parent, path.name) > before, "a line was lost"
         said("ranks", str(path), "--out", f"{path}.html")
 

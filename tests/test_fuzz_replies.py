@@ -36,7 +36,7 @@ from hypothesis import strategies as st
 from holdfast import CWTM, NNM, GeometricMedian, Mean2P, MeanwO
 from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, model_of, record_of, strategy
 from holdfast.engines.flower.replies import Gathered, gather
-from holdfast.report.nodes import read
+from holdfast.journal import read_journal
 from tests.fuzzing import Damage, damages, examples, no_hang, tried
 
 MODEL: dict[str, np.ndarray] = {
@@ -218,7 +218,7 @@ def test_damaged_replies_change_nothing_but_their_own_part(rule: Any, some: dict
     with tempfile.TemporaryDirectory() as folder, no_hang(), patch.object(strategy, "gather", spied):
         served = kind(rule, folder=folder, seed=seed)
         result = served.start(grid_of(Wire(some)), record_of(MODEL), num_rounds=1, timeout=60.0)
-        (line,) = read(Path(folder))
+        (line,) = read_journal(Path(folder))
     liars = {str(node) for node in some}
     assert not line["silent"]
     for named in ("refused", "bad_votes"):

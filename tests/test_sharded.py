@@ -152,9 +152,10 @@ def test_two_phase_steps_leave_one_model_on_all_ranks(tmp_path: Path) -> None:
     assert [bool(skipped) for _, _, skipped in steps[0]] == [t == 7 for t in range(12)]
     assert [votes for _, votes, _ in steps[0]] == [0 if t == 7 else 4 if t % 4 == 1 else 5 for t in range(12)]
     assert right[0] > 0.7
-    from holdfast.report.nodes import nodes, read
+    from holdfast.journal import read_journal
+    from holdfast.report.nodes import nodes
 
-    found = nodes(read(tmp_path / "ranks.jsonl"))
+    found = nodes(read_journal(tmp_path / "ranks.jsonl"))
     assert [node.name for node in found[:2]] == ["4", "0"]
     assert found[0].why.endswith("not finite")
     assert found[1].letters.count("-") + found[1].letters.count("f") > 6
@@ -283,7 +284,8 @@ def test_a_ledger_is_read_by_the_command(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_odd_journals_are_read_as_far_as_they_can_be(tmp_path: Path) -> None:
     from holdfast.engines.lines import add
-    from holdfast.report.nodes import nodes, read
+    from holdfast.journal import read_journal
+    from holdfast.report.nodes import nodes
 
     path = tmp_path / "ranks.jsonl"
     odd = [
@@ -295,8 +297,8 @@ def test_odd_journals_are_read_as_far_as_they_can_be(tmp_path: Path) -> None:
     ]
     path.write_text("\n".join([*odd, '{"round": 3, "kept": ["\\u001b[31m"]}', '{"round": 4, "ke']))
     add(path, {"round": 5, "kept": ["2"]})
-    assert [line["round"] for line in read(path)] == [3, 5]
-    assert nodes(read(path))[0].row()[0] in ("2", "?[31m")
+    assert [line["round"] for line in read_journal(path)] == [3, 5]
+    assert nodes(read_journal(path))[0].row()[0] in ("2", "?[31m")
     path.write_bytes(b"\xff\xfe\x00round")
     with pytest.raises(BadInput, match="is no journal"):
-        read(path)
+        read_journal(path)

@@ -17,20 +17,22 @@ from federation import Federation
 from resilient import task
 from resilient.faults import FAULTS
 
-from holdfast.report.nodes import read
+from holdfast.journal import read_journal
 
 
 def rounds(fed: Federation, run: str, journal: Path, many: int, seconds: float = 600.0) -> Iterator[dict[str, Any]]:
     """The journal's lines as they come; ends with an error if the run does, or after so many seconds without one."""
     told, since, looked = 0, time.monotonic(), time.monotonic()
     while told < many:
-        lines = read(journal / "rounds.jsonl") if (journal / "rounds.jsonl").is_file() else []
+        lines = read_journal(journal / "rounds.jsonl") if (journal / "rounds.jsonl").is_file() else []
         if lines[told:]:
             yield from lines[told:many]
             told, since = len(lines), time.monotonic()
         elif time.monotonic() - looked > 20:  # a question costs some seconds of a core
             looked = time.monotonic()
-            if (status := fed.status(run)).startswith("finished") and len(read(journal / "rounds.jsonl")) <= told:
+            if (status := fed.status(run)).startswith("finished") and len(
+                read_journal(journal / "rounds.jsonl")
+            ) <= told:
                 end = fed.said(run)[-2000:]
                 raise RuntimeError(f"the run ended as {status} after {told} of {many} rounds: {end}")
         if time.monotonic() - since > seconds:

@@ -11,12 +11,13 @@ from rich.text import Text
 
 from holdfast.cli.example import example
 from holdfast.cli.wide import console
-from holdfast.report.nodes import HEADS, History, nodes, scan, summary, write
+from holdfast.journal import scan_journal
+from holdfast.report.nodes import HEADS, History, nodes, summary, write
 
 
 def tell(log: Path, out: Path | None, who: str) -> None:
     """Print who misbehaved, worst first, and write the page if a file is named."""
-    history = History.of(scan(log))
+    history = History.of(scan_journal(log))
     if out is not None:
         write(history, out, who)
     table = Table(who, *HEADS, box=None, pad_edge=False, header_style="bold")

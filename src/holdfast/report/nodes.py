@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import BadInput, plural
+from holdfast.errors import plural
 from holdfast.report.page import put
 from holdfast.report.sheet import HEAD, STYLE
 
@@ -25,8 +24,6 @@ LETTERS = {
 WORST = "xsf-k."  # the worst first
 MAX_SQUARES = 800  # of a node, on a page
 COLOURS = {"k": "#0072b2", "-": "#e6c35c", "f": "#7b3294", "x": "#d55e00", "s": "#7f7f7f", ".": "transparent"}
-BEGINNING = b'{"round"'  # of a line that an engine writes, whole or not
-FORMS = {("left_out", "dropped", "refused", "far", "bad_votes"): dict, ("kept", "silent", "no_vote"): list}
 HEADS = ("kept", "left out", "far", "refused", "silent", "bad votes", "the last reason")
 
 
@@ -44,63 +41,6 @@ class Node:
         kept, near, far, bad, silent = (self.letters.count(letter) for letter in "k-fxs")
         told = (self.name, *map(str, (kept, near + far, far, bad, silent, self.bad_votes)), self.why)
         return tuple("".join(letter if letter.isprintable() else "?" for letter in cell) for cell in told)
-
-
-def scan(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the whole lines of a journal, one at a time; damaged ones, and those of another form, are left out.
-
-    Raises
-    ------
-    BadInput
-        If there is no such file, or no line in it is, or began as, a line of a journal.
-    """
-    if path.is_dir():
-        path = path / "rounds.jsonl"
-    foreign = BadInput(f"{path} is no journal; name a strategy's folder, its rounds.jsonl or a Ledger's file.")
-    if not path.is_file():
-        raise foreign
-    ours, others = False, False
-    with path.open("rb") as file:
-        for text in file:
-            if (line := parse_line(text)) is not None:
-                ours = True
-                yield line
-            elif text.strip():
-                ours, others = ours or text.startswith(BEGINNING), True
-    if others and not ours:
-        raise foreign
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a journal; long ones are better read by `scan`."""
-    return list(scan(path))
-
-
-def parse_line(text: bytes) -> dict[str, Any] | None:
-    """A line of a journal, or None if it is damaged or in no form of ours."""
-    return _line(text.decode(errors="replace")) if text.strip() else None
-
-
-def _line(text: str) -> dict[str, Any] | None:
-    """A line of a journal, its parts in their forms; None if it is none."""
-    try:
-        line = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(line, dict) or not isinstance(line.get("round"), int):
-        return None
-    for names, form in FORMS.items():
-        for name in names:
-            if not isinstance(line.get(name, form()), form):
-                return None
-    said = isinstance(line.get("winner", ""), str) and all(
-        isinstance(x, (int, float)) for x in line.get("far", {}).values()
-    )
-    return (
-        line
-        if said and all(isinstance(name, str) for part in ("kept", "silent") for name in line.get(part, ()))
-        else None
-    )
 
 
 @dataclass

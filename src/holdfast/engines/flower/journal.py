@@ -16,8 +16,8 @@ from holdfast.disk import open_regular, write_whole
 from holdfast.engines.flower.differences import Model
 from holdfast.engines.lines import add, open_lines
 from holdfast.errors import BadInput, plural
+from holdfast.journal import parse_line
 from holdfast.npz import read_arrays
-from holdfast.report.nodes import parse_line
 
 log = logging.getLogger("flwr.holdfast")
 

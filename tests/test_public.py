@@ -1,0 +1,154 @@
+"""What people type first: namespaces, names of other libraries, arguments that no rule takes, stages by themselves."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import holdfast
+from holdfast import (
+    ARC,
+    CWTM,
+    NNM,
+    BadInput,
+    BrokenRule,
+    Bucketing,
+    Clip,
+    HoldfastError,
+    Krum,
+    Mean2P,
+    MeanwO,
+    MissingExtra,
+    TooManyFaults,
+    Unwritable,
+    parse,
+)
+from holdfast.attacks import NAMED
+from holdfast.rules import CATALOGUE
+from holdfast.spec import NAMES_ELSEWHERE, parse_rule
+from tests.children import run
+
+X = np.random.default_rng(0).standard_normal((7, 3))
+
+
+class TestNamespaces:
+    @pytest.mark.parametrize("name", ["attacks", "data", "engines", "experiments", "guarantees", "report", "training"])
+    def test_a_namespace_is_there_without_an_import_of_its_own(self, name: str) -> None:
+        done = run([sys.executable, "-c", f"import holdfast; print(holdfast.{name}.__name__)"])
+        assert done.stdout == f"holdfast.{name}\n"
+
+    def test_train_and_run_are_at_hand(self) -> None:
+        result = holdfast.train(holdfast.Run(rule="MeanwO(f=1)", workers=4, byzantine=1, rounds=2))
+        assert result.run.rule == MeanwO(f=1)
+
+    def test_dir_lists_what_is_loaded_late(self) -> None:
+        assert {"attacks", "train", "Run", "MeanwO"} <= set(dir(holdfast))
+
+    def test_a_name_that_nobody_knows_is_an_attribute_error(self) -> None:
+        with pytest.raises(AttributeError, match="module 'holdfast' has no attribute 'nonsense'"):
+            _ = holdfast.nonsense
+        assert not hasattr(holdfast, "nonsense")
+
+
+class TestNamesOfOtherLibraries:
+    @pytest.mark.parametrize(("name", "here"), NAMES_ELSEWHERE.items())
+    def test_each_leads_to_a_name_here(self, name: str, here: str) -> None:
+        assert here in {**CATALOGUE, **NAMED}
+        assert name not in {**CATALOGUE, **NAMED}
+
+    def test_an_import_says_the_name_here(self) -> None:
+        with pytest.raises(ImportError, match=r"TrMean is named CWTM here; write from holdfast import CWTM\."):
+            from holdfast import TrMean  # noqa: F401
+        with pytest.raises(ImportError, match=r"FoE is named Empire here; write from holdfast\.attacks"):
+            from holdfast import FoE  # noqa: F401
+
+    def test_a_text_says_the_name_here(self) -> None:
+        with pytest.raises(BadInput, match=r"^TrMean is named CWTM here\.$"):
+            parse("TrMean(f=2)")
+        with pytest.raises(BadInput, match=r"^FoE is named Empire here, which is no rule\.$"):
+            parse("FoE()")
+        with pytest.raises(BadInput, match=r"^foe is named Empire here\.$"):
+            parse("foe()", NAMED, "attack")
+
+
+class TestArguments:
+    def test_a_missing_one_is_named(self) -> None:
+        with pytest.raises(BadInput, match=r"^Krum needs f; write it as Krum\(f, others, squared\)\.$"):
+            Krum()  # type: ignore[call-arg]
+        with pytest.raises(BadInput, match=r"^Mean2P needs f; write it as Mean2P\(f\)\.$"):
+            parse("Mean2P()")
+
+    def test_a_strange_one_is_named(self) -> None:
+        with pytest.raises(BadInput, match=r"^CWTM was given axis=, which it does not have; it is CWTM\(f\)\.$"):
+            CWTM(f=2, axis=0)  # type: ignore[call-arg]
+        with pytest.raises(BadInput, match=r"^CWTM was given f twice; it is CWTM\(f\)\.$"):
+            CWTM(2, f=2)  # type: ignore[misc]
+        with pytest.raises(BadInput, match=r"^CWTM was given 2 values; write it as CWTM\(f\)\.$"):
+            CWTM(2, 3)  # type: ignore[call-arg]
+
+    @pytest.mark.parametrize(("name", "advice"), [("axis", "transpose"), ("device", "move"), ("seed", "rng=")])
+    def test_a_call_says_what_to_do_instead(self, name: str, advice: str) -> None:
+        with pytest.raises(BadInput, match=rf"^MeanwO\(f=2\) was given {name}=; .*{advice}"):
+            MeanwO(f=2)(X, **{name: 0})  # type: ignore[arg-type]
+
+    def test_another_one_is_refused_too(self) -> None:
+        with pytest.raises(BadInput, match=r"^MeanwO\(f=2\) was given nonsense=; leave it out\.$"):
+            MeanwO(f=2)(X, nonsense=1)  # type: ignore[call-arg]
+
+
+class TestApply:
+    def test_a_stage_gives_its_vectors(self) -> None:
+        D = np.square(X[:, None] - X).sum(axis=2)
+        nearest = np.argsort(D, axis=1, kind="stable")[:, :5]
+        np.testing.assert_allclose(NNM(f=2).apply(X), X[nearest].mean(axis=1))
+
+    def test_a_rule_behind_it_gives_the_same_answer(self) -> None:
+        for stage in (NNM(f=2), Clip(tau=1.0), ARC(f=2), Clip(tau=1.0) >> NNM(f=2)):
+            np.testing.assert_allclose((stage >> CWTM(f=2))(X), CWTM(f=2)(stage.apply(X)), rtol=1e-12, atol=1e-15)
+
+    def test_fewer_vectors_may_come_out(self) -> None:
+        assert Bucketing(s=2).apply(X, rng=np.random.default_rng(0)).shape == (4, 3)
+
+    def test_the_library_and_the_structure_stay(self) -> None:
+        made = NNM(f=2).apply(torch.tensor(X))
+        assert isinstance(made, torch.Tensor)
+        dicts = NNM(f=2).apply([{"a": x} for x in X])
+        np.testing.assert_allclose([one["a"] for one in dicts], made.numpy())
+
+    def test_a_row_that_is_not_finite_makes_no_vector(self) -> None:
+        bad = X.copy()
+        bad[3] = np.nan
+        assert NNM(f=2).apply(bad).shape == (6, 3)
+
+    def test_a_rule_is_called_instead(self) -> None:
+        with pytest.raises(BadInput, match=r"MeanwO\(f=2\) answers with one vector; call it instead of apply\."):
+            MeanwO(f=2).apply(X)
+
+    def test_aggregate_is_a_call(self) -> None:
+        assert np.array_equal(MeanwO(f=2).aggregate(X), MeanwO(f=2)(X))
+
+
+class TestTwoPhases:
+    def test_a_text_is_read(self) -> None:
+        assert parse("Mean2P(f=3)") == Mean2P(f=3)
+
+    @pytest.mark.parametrize("name", ["__call__", "aggregate", "decide", "apply"])
+    def test_a_call_explains_propose_and_elect(self, name: str) -> None:
+        with pytest.raises(BadInput, match=r"candidates = rule\.propose\(X\).*rule\.elect\(candidates, reports\)"):
+            getattr(Mean2P(f=2), name)(X)
+
+    def test_where_one_rule_is_wanted_both_are_named(self) -> None:
+        with pytest.raises(BadInput, match=r"one rule is wanted; take MeanwO\(f=2\) or OuterMean\(f=2\)\."):
+            parse_rule("Mean2P(f=2)")
+        with pytest.raises(BadInput, match=r"Ballot\(\) is no rule"):
+            parse_rule("Ballot()")
+
+
+def test_all_errors_have_one_base_and_fit_where_python_expects_them() -> None:
+    assert issubclass(BadInput, (HoldfastError, ValueError))
+    assert issubclass(BrokenRule, HoldfastError)
+    assert {TooManyFaults, MissingExtra, Unwritable} <= set(BadInput.__subclasses__())
+    assert issubclass(MissingExtra, ImportError)
