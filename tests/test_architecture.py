@@ -18,6 +18,7 @@ ORDER = [
     {"elections", "host"},
     {"leaves"},
     {"updates"},
+    {"reading"},
     {"contract", "points"},
     {"kinds"},
     {"combine", "decision", "settle", "sight"},

@@ -32,10 +32,10 @@ from holdfast.choice import Choice
 from holdfast.driver import decide
 from holdfast.engines.flower import LocalGrid, RobustStrategy, record_of
 from holdfast.errors import BrokenRule
+from holdfast.reading import read
 from holdfast.rules.base import CoordinateRule, DistanceRule, Distances, Mixing, OnePass, Rng, Stage, value
 from holdfast.sight import Sight
 from holdfast.training import train
-from holdfast.updates import read
 from tests.shelves import LIBRARIES, given, held, numbers
 from tests.test_fail_closed import QUIET, clients, first
 from tests.test_sharded import job, results

@@ -33,9 +33,9 @@ from holdfast.driver import decide
 from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, model_of, record_of
 from holdfast.errors import TooManyFaults
 from holdfast.journal import read_journal
+from holdfast.reading import read
 from holdfast.rules.base import Stage
 from holdfast.training import train
-from holdfast.updates import read
 from tests.shelves import LIBRARIES, given, numbers
 from tests.test_flower import Silent, honest, reply
 from tests.test_sharded import job, results

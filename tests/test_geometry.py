@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from holdfast import CenterwO, Krum, MeanwO, parse
 from holdfast.geometry import distances
 from holdfast.points import Points
+from holdfast.reading import read
 from holdfast.sight import Sight
-from holdfast.updates import read
 
 
 def points(X: Any, rows: Any = None) -> Points:

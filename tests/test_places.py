@@ -29,9 +29,9 @@ from holdfast import (
 )
 from holdfast.geometry import distances
 from holdfast.points import Points
+from holdfast.reading import read
 from holdfast.testing import laws
 from holdfast.testing.rounds import attacked, gaussian
-from holdfast.updates import read
 from tests.oracles import oracle
 from tests.rules_under_test import EXACT, IN_ORDER, RULES, calls
 from tests.shelves import DEVICES, LIBRARIES, NARROW, given, held, numbers

@@ -14,9 +14,9 @@ import torch
 
 from holdfast import CWM, CWTM, NNM, Average, BadInput, CenteredClipping, GeometricMedian, MeanwO
 from holdfast.points import Points
+from holdfast.reading import read
 from holdfast.testing import laws
 from holdfast.testing.rounds import attacked
-from holdfast.updates import read
 
 X = attacked(np.random.default_rng(0), 11, 3, 24, "sneak")[0]
 RULES: list[Any] = [MeanwO(3), CWTM(3), GeometricMedian(), NNM(3) >> CWM(), CenteredClipping(2.0, 2)]

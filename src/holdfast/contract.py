@@ -14,7 +14,7 @@ import numpy as np
 from holdfast.arrays import is_array, namespace
 from holdfast.checks import check_field
 from holdfast.errors import BadInput
-from holdfast.updates import Reading, read
+from holdfast.reading import Reading, read
 from holdfast.values import Tolerance, Value
 from holdfast.values import value as value
 

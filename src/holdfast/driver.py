@@ -51,7 +51,7 @@ def decide(
     Parameters
     ----------
     stage : the rule
-    updates : what `holdfast.updates.read` made of the workers' updates
+    updates : what `holdfast.reading.read` made of the workers' updates
         What is learned about them is kept there, so a second rule on the same updates does not measure again.
     rng : numpy.random.Generator, for rules that draw; others ignore it
     start : an update, for rules that start somewhere; others ignore it

@@ -38,7 +38,7 @@ def distances(
     be +inf where one is some 1e150 times larger than that. `wide` multiplies in float64 throughout.
     What was asked before about the same updates is not measured again.
 
-    >>> from holdfast.updates import read
+    >>> from holdfast.reading import read
     >>> D, scale, error = distances(Points.rows(read([[0.0, 0.0], [3.0, 4.0]], "me"), np.arange(2)))
     >>> D.tolist(), scale, error < 1e-11
     ([[0.0, 25.0], [25.0, 0.0]], 1.0, True)

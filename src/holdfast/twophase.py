@@ -18,9 +18,9 @@ from holdfast.decision import Decision
 from holdfast.driver import decide
 from holdfast.elections import BALLOT, ELECTIONS, Ballot, Numeric
 from holdfast.errors import BadInput
+from holdfast.reading import Reading, read
 from holdfast.rules import CATALOGUE, CenterwO, MeanwO, OuterCenter, OuterMean
 from holdfast.rules.base import Rng, Stage
-from holdfast.updates import Reading, read
 from holdfast.values import Value, value
 
 log = logging.getLogger("holdfast")

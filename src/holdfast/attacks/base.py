@@ -10,9 +10,9 @@ import numpy as np
 
 from holdfast.driver import decide
 from holdfast.errors import BadInput
+from holdfast.reading import read
 from holdfast.rules import Average
 from holdfast.twophase import TwoPhase
-from holdfast.updates import read
 from holdfast.values import Value
 
 Rows = np.ndarray

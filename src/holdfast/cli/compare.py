@@ -14,11 +14,11 @@ from holdfast.cli.excess import OnExcess, OnExcessOption, advising
 from holdfast.cli.files import load, load_all
 from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput
+from holdfast.reading import read
 from holdfast.report.compare import Comparison, draw
 from holdfast.report.compare import compare as compared
 from holdfast.spec import parse_rule
 from holdfast.structure import majority
-from holdfast.updates import read
 
 RULES = "Average; MeanwO({f}); CenterwO({f}); MeanExact({f}); CWTM({f}); GeometricMedian; NNM({f}) >> CWTM({f})"
 

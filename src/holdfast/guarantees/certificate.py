@@ -21,10 +21,11 @@ from holdfast.guarantees.rates import number
 from holdfast.guarantees.relative import FIRST, doubt, lengths, relative
 from holdfast.leaves import Leaf
 from holdfast.points import Points
+from holdfast.reading import Measure, read
 from holdfast.rules import MDA, SMEA, CenterExact, GeometricMedian, MeanExact, MeanwO, Medoid, StreamCenterwO
 from holdfast.rules.base import Chain
 from holdfast.rules.clustering import radii, scores
-from holdfast.updates import Measure, Updates, read
+from holdfast.updates import Updates
 
 Array = np.ndarray
 COARSE = {"bfloat16": 2.0**-7, "float16": 2.0**-10}  # what is computed in float32 and told in less

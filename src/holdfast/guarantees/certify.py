@@ -20,8 +20,8 @@ from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import tolerance
 from holdfast.guarantees.criteria import MOST, SPREADS, ratios, subsets, whole, worst
 from holdfast.guarantees.instances import drawn, structured
+from holdfast.reading import read
 from holdfast.spec import parse_rule
-from holdfast.updates import read
 
 Array = np.ndarray
 CLIMBS = 24  # climbs into which a budget is cut

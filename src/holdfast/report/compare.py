@@ -13,9 +13,9 @@ from holdfast.errors import BadInput
 from holdfast.geometry import distances
 from holdfast.places import fetch
 from holdfast.points import Points
+from holdfast.reading import read
 from holdfast.rules import MeanExact, MeanwO
 from holdfast.rules.clustering import sums_of_squares
-from holdfast.updates import read
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,10 +21,10 @@ from holdfast.attacks import Attack, Spread, View, Zero
 from holdfast.decision import Decision
 from holdfast.driver import decide, mix_points
 from holdfast.points import Points
+from holdfast.reading import read
 from holdfast.rules import CWTM
 from holdfast.rules.base import Mixing
 from holdfast.twophase import TwoPhase
-from holdfast.updates import read
 
 F = 3
 HONEST = np.array(

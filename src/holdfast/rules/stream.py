@@ -16,11 +16,12 @@ from holdfast.driver import announced, check_rng
 from holdfast.errors import BadInput
 from holdfast.geometry import distances
 from holdfast.points import Points
+from holdfast.reading import Reading, check_on_excess, read, typical
 from holdfast.rules.base import OnePass, Rng, Tolerance, value
 from holdfast.rules.clustering import radii
 from holdfast.settle import note_of, settled
 from holdfast.structure import Malformed, build, flatten, misfits, understood
-from holdfast.updates import OnExcess, Reading, Updates, check_on_excess, read, typical
+from holdfast.updates import OnExcess, Updates
 
 log = logging.getLogger("holdfast")
 Vector = list[Array]  # one flat array for each leaf

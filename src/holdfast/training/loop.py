@@ -16,12 +16,13 @@ from holdfast.decision import Decision
 from holdfast.driver import decide
 from holdfast.errors import BadInput, listing
 from holdfast.guarantees.certificate import certificate
+from holdfast.reading import read
 from holdfast.rules.base import CoordinateRule
 from holdfast.training.messages import RULE, VOTE, Sent, gather, generator
 from holdfast.training.run import Run
 from holdfast.training.state import State
 from holdfast.training.task import Task
-from holdfast.updates import Updates, read
+from holdfast.updates import Updates
 
 log = logging.getLogger("holdfast")
 COLUMNS = 4096  # coordinates on which it is counted whom a rule used

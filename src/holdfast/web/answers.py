@@ -16,8 +16,8 @@ from holdfast.errors import BadInput
 from holdfast.experiments.where import short
 from holdfast.guarantees.bounds import bounds, own
 from holdfast.guarantees.certificate import certificate
+from holdfast.reading import read
 from holdfast.twophase import TwoPhase, Winner
-from holdfast.updates import read
 from holdfast.web.rounds import SECONDS, Round, Told, chosen
 
 

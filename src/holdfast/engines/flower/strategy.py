@@ -29,7 +29,8 @@ from holdfast.engines.flower.sampling import available, drawn, risk
 from holdfast.engines.lines import named
 from holdfast.errors import BadInput
 from holdfast.guarantees.certificate import certificate
-from holdfast.updates import Updates, read
+from holdfast.reading import read
+from holdfast.updates import Updates
 
 log = logging.getLogger("flwr.holdfast")
 TOLD = 3  # refused replies a round that are told one by one in the log; the journal has all

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from holdfast.engines.sharded.watch import watched
 from holdfast.errors import BadInput, listing
-from holdfast.updates import Updates, spread
+from holdfast.reading import spread
+from holdfast.updates import Updates
 
 BESIDE = " beside"  # the mark of tensors that are combined and not measured
 WIRED = {np.dtype(bool): np.dtype(np.uint8)}  # not every backend sends truth values
