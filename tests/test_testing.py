@@ -243,6 +243,17 @@ def test_an_endless_loop_is_ended() -> None:
     assert named(found, "NaN").detail == "no answer came within 0.2 seconds of processor time"
 
 
+def test_a_dtype_that_is_refused_from_honest_workers_too_is_no_failure() -> None:
+    def wide(X: Array) -> Array:
+        if X.dtype == np.float16:
+            raise TypeError("float16")
+        return np.asarray(CWTM(2)(X))
+
+    found = named(check_aggregator(wide, f=2), "far rows, float16")
+    assert found.status is Status.NOT_APPLICABLE
+    assert found.detail == "it does not accept float16, also from honest workers"
+
+
 def test_checks_run_in_a_thread_too() -> None:
     found: list[Report] = []
     thread = threading.Thread(target=lambda: found.append(check_aggregator(CWTM(2), f=2)))
