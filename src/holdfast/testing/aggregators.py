@@ -189,8 +189,8 @@ def check_aggregator(
     """Check a function that aggregates n vectors, from any library.
 
     Three things must hold for every aggregator that claims to withstand f Byzantine workers: the order of the workers
-    does not matter; f hostile rows do not make the answer infinite or NaN; and they do not move it far from the honest
-    mean. All other laws are told: the report says whether they hold, and that is no failure.
+    does not matter; with f hostile rows the answer is finite; and it is not far from the honest mean.
+    All other laws are told: the report says whether they hold, and that is no failure.
 
     Parameters
     ----------
