@@ -83,21 +83,21 @@ CASES = tuple(
     Hostile(*case)
     for case in (
         ("far rows", "f rows lie 1000 times farther out", np.float64, _far),
-        ("far rows, float32", "f rows lie 1000 times farther out, in float32", np.float32, _far),
-        ("far rows, float16", "f rows lie 1000 times farther out, in float16", np.float16, _far),
+        ("far rows (float32)", "f rows lie 1000 times farther out, in float32", np.float32, _far),
+        ("far rows (float16)", "f rows lie 1000 times farther out, in float16", np.float16, _far),
         ("one far row", "one row lies at -1e6", np.float64, _one_far),
         ("NaN", "f rows are NaN", np.float64, _filled(np.nan)),
         ("one NaN", "f rows have one NaN each", np.float32, _filled(np.nan, 7)),
         ("inf", "f rows are infinite", np.float64, _filled(np.inf)),
         ("±inf", "f rows hold +inf and -inf", np.float32, _infinities),
-        ("1e30, float32", "f rows are 1e30, whose squares leave float32", np.float32, _filled(1e30)),
-        ("3e38, float32", "f rows are 3e38, whose sums leave float32", np.float32, _filled(3e38)),
-        ("one 3e38, float32", "f rows hold one number of 3e38", np.float32, _filled(3e38, 5)),
+        ("1e30 (float32)", "f rows are 1e30, whose squares leave float32", np.float32, _filled(1e30)),
+        ("3e38 (float32)", "f rows are 3e38, whose sums leave float32", np.float32, _filled(3e38)),
+        ("one 3e38 (float32)", "f rows hold one number of 3e38", np.float32, _filled(3e38, 5)),
         ("1e300", "f rows are 1e300, whose squares leave float64", np.float64, _filled(1e300)),
         ("-1e300", "f rows are -1e300", np.float64, _filled(-1e300)),
         ("±1e308", "f rows are 1e308 or -1e308, whose differences leave float64", np.float64, _opposite),
-        ("offset, float32", "all numbers are near 10000, f rows are off by 2", np.float32, _beside, 1e4, 0.05),
-        ("tiny numbers, float32", "numbers are near 1e-25, f rows near 1e-22", np.float32, _far, 1e-25, 1e-26),
+        ("offset (float32)", "all numbers are near 10000, f rows are off by 2", np.float32, _beside, 1e4, 0.05),
+        ("tiny numbers (float32)", "numbers are near 1e-25, f rows near 1e-22", np.float32, _far, 1e-25, 1e-26),
         ("subnormal numbers", "numbers are near 1e-312, f rows near 1e-309", np.float64, _far, 1e-312, 1e-313),
     )
 )  # fmt: skip

@@ -21,6 +21,10 @@ class LawBroken(AssertionError):
     """Raised by a law that does not hold. The text says by how much."""
 
 
+class DoesNotApply(Exception):
+    """Raised by a test that finds out that it cannot be made. The text says why."""
+
+
 @dataclass(frozen=True)
 class Law:
     """A law: its name, one plain sentence, and the function that tests it."""

@@ -21,6 +21,7 @@ Array = np.ndarray
 Call = Callable[[Array], Any]
 TIES = {"order": "two vectors that are nearest to each other tie"}
 SETS = {"order": "several sets can have the least diameter"}
+DRAWS = {"order": "it starts from a random vector"}
 PIVOT = {"order": "it trusts worker 0"}
 
 
@@ -91,8 +92,10 @@ LIBRARIES: dict[str, tuple[Callable[[str, int], Call], str]] = {
     "krum": (_krum, "Average Median TrimmedMean GeometricMedian Krum MultiKrum Bulyan Medoid Brute Aksel"),
 }
 KNOWN: dict[str, Mapping[str, str]] = {
+    "byzfl:CAF": DRAWS,
     "byzfl:MDA": SETS,
     "byzfl:MoNNA": PIVOT,
+    "byzfl:SMEA": DRAWS,
     "flower:Bulyan": TIES,
     "krum:Bulyan": TIES,
     "krum:Brute": SETS,

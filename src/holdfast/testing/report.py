@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import ChecksFailed
-from holdfast.testing.laws import LawBroken
+from holdfast.testing.laws import DoesNotApply, LawBroken
 
 Test = Callable[[np.random.Generator], None]
 SECONDS = 10  # of processor time that a check may take on one seed
@@ -147,7 +147,10 @@ class Plan:
         if self.test is None:
             return Check(self.name, self.sentence, Status.NOT_APPLICABLE, self.excuse)
         for seed in range(self.seeds):
-            problem = _problem(self.test, seed, seconds)
+            try:
+                problem = _problem(self.test, seed, seconds)
+            except DoesNotApply as error:
+                return Check(self.name, self.sentence, Status.NOT_APPLICABLE, str(error))
             if problem and self.excuse:
                 return Check(self.name, self.sentence, Status.NOT_PROMISED, f"{problem}; {self.excuse}", seed)
             if problem:
@@ -189,6 +192,8 @@ def _problem(test: Test, seed: int, seconds: float) -> str:
             return f"no answer came within {seconds:g} seconds of processor time"
         except LawBroken as error:
             return str(error)
+        except DoesNotApply:
+            raise
         except Exception as error:
             text = " ".join(str(error).split())[:LONGEST]
             return f"{type(error).__name__} was raised" + (f": {text}" if text else "")
