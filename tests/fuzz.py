@@ -1,8 +1,8 @@
 """`python tests/fuzz.py MINUTES`: drawn inputs that no other run has seen, until the time is over.
 
-More words, such as -n 2, go to pytest. Files and replies with a new seed in every pass; the second pass is
-that of the rules. It ends at the first failure, with the command that repeats it, and prints how many examples of each
-kind were tried.
+Every pass of pytest has a new seed. The second pass tests the rules, all others test files and replies. The program
+ends at the first failure, with the command that repeats it, and prints how many examples of each kind were tried.
+More words, such as -n 2, go to pytest.
 """
 
 from __future__ import annotations

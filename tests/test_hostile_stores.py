@@ -151,6 +151,8 @@ def test_a_refusal_prints_no_control_characters(
         {"round": 0, "evaluation": {"accuracy": 10**400}},
         {"round": 0, "evaluation": {"accuracy": float("nan")}},
         {"round": 0, "averaged": {"accuracy": [0.5]}},
+        {"round": 0, "evaluation": {"accuracy": 0.5, "workers": [0.5, float("inf")]}},
+        {"round": 0, "evaluation": {"accuracy": 0.5, "workers": {"0": "good"}}},
     ],
 )
 def test_metrics_that_are_no_numbers_ended_runs_and_report_with_a_traceback(line: dict[str, Any], place: Path) -> None:

@@ -237,6 +237,7 @@ def test_what_cannot_be_is_refused_before_anything_is_sent() -> None:
         (lambda: robust_all_reduce(torch.zeros(2), MeanwO(1)), "not initialised"),
         (lambda: Momentum(1.0), "below 1"),
         (lambda: Ledger("nowhere/ranks.jsonl"), "in a folder that is there"),
+        (lambda: Ledger("/dev/null"), "name a file"),
         (lambda: begin(timeout=0), "above 0"),
         (lambda: begin(), "start the program by torchrun"),
     ]

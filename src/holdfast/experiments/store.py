@@ -99,6 +99,8 @@ class Entry:
         """Refuse numbers that no round has, as of metrics that were damaged."""
         facts = [value for name, value in self.facts.items() if name != "workers"]
         told = [value for line in self.evaluations for value in line.values()]
+        each = self.facts.get("workers")
+        told += each if isinstance(each, list) else [each]
         if not all(value is None or _number(value) for value in (self.seconds, *facts, *told)):
             raise BadInput("its evaluations, facts or seconds are not finite numbers")
 
