@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.app.message import remove_content_from_message
 from flwr.clientapp import ClientApp
 from flwr.common.serde import message_to_proto
-from flwr.proto.message_pb2 import ObjectTree, PullObjectResponse
+from flwr.proto.message_pb2 import ConfirmMessageReceivedResponse, ObjectTree, PullObjectRequest, PullObjectResponse
 from flwr.proto.runtime_pb2 import PullAppMessagesResponse
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_id, get_object_tree
 from flwr.supercore.run import Run
+from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.superlink.grid import HttpGrid
 
 from holdfast import Mean2P, MeanwO
@@ -53,7 +55,7 @@ class Client:
         self.confirmed += 1
 
 
-def sent(content: RecordDict, change: Callable[[str, bytes], bytes] = lambda _, piece: piece) -> tuple[Any, Message]:
+def sent(content: Any, change: Callable[[str, bytes], bytes] = lambda _, piece: piece) -> tuple[Any, Message]:
     """A grid to which node 7 has replied with this, after its pieces were changed; and the question."""
     LocalGrid(ClientApp(), 1)
     asked = Message(RecordDict({"arrays": record_of(MODEL)}), 7, "train")
@@ -72,13 +74,14 @@ def sent(content: RecordDict, change: Callable[[str, bytes], bytes] = lambda _, 
     tree = renamed(get_object_tree(reply))
     reply.metadata.__dict__["_message_id"] = tree.object_id
     grid: Any = HttpGrid(token="none")
-    grid._client, grid._run = Client(message_to_proto(reply), tree, pieces), Run.create_empty(1)
+    announced = message_to_proto(remove_content_from_message(reply))
+    grid._client, grid._run = Client(announced, tree, pieces), Run.create_empty(1)
     grid.push_messages = lambda messages: ["1" for _ in messages]
     return grid, asked
 
 
-def fetched(grid: Any, asked: Message) -> Message:
-    mailbox: Any = Mailbox(grid, Limits.of(MODEL))
+def fetched(grid: Any, asked: Message, model: dict[str, np.ndarray] = MODEL) -> Message:
+    mailbox: Any = Mailbox(grid, Limits.of(model))
     (reply,) = mailbox.send_and_receive([asked], timeout=PATIENCE)
     assert reply.metadata.src_node_id == 7
     return reply
@@ -158,6 +161,86 @@ def test_a_piece_that_failed_with_500_was_blamed_on_its_node(monkeypatch: pytest
     grid, asked = sent(RecordDict({"arrays": record_of(MODEL)}))
     grid._client.fails = [error] * 2
     assert not fetched(grid, asked).has_error()
+
+
+class Wire(httpx.BaseTransport):
+    """The same SuperLink behind HTTP: counts the bytes of bodies that are read."""
+
+    def __init__(self, client: Client) -> None:
+        self.client, self.read, self.broken = client, 0, 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        answer: Any = ConfirmMessageReceivedResponse()
+        if request.url.path.endswith("pull-messages"):
+            answer = self.client.PullMessages(None)
+        elif request.url.path.endswith("pull-object"):
+            answer = self.client.PullObject(PullObjectRequest.FromString(request.read()))
+        data = answer.SerializeToString()
+        return httpx.Response(200, headers={"content-length": str(len(data))}, content=self.body(data))
+
+    def body(self, data: bytes) -> Iterator[bytes]:
+        for start in range(0, len(data), 1 << 16):
+            if self.broken:
+                self.broken -= 1
+                raise httpx.ReadError("the connection broke")
+            self.read += len(data[start : start + (1 << 16)])
+            yield data[start : start + (1 << 16)]
+
+
+def over_http(grid: Any) -> Wire:
+    wire = Wire(grid._client)
+    grid._client = RuntimeHttpClient("http://superlink")
+    grid._client._client = httpx.Client(transport=wire)
+    return wire
+
+
+LARGE: dict[str, Callable[[], Any]] = {
+    "setting": lambda: RecordDict({"c": ConfigRecord({"c": "x" * 10**7})}),
+    "name": lambda: RecordDict({"arrays": record_of(MODEL | {"x" * 10**7: np.zeros(1)})}),
+    "error": lambda: Error(0, "x" * 10**7),
+    "metric": lambda: RecordDict({"m": MetricRecord({"m": [1] * 10**7})}),
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_one_large_piece_was_read_whole_before_it_was_refused(kind: str) -> None:
+    grid, asked = sent(LARGE[kind]())
+    wire = over_http(grid)
+    reply = fetched(grid, asked)
+    assert "sent more than" in str(reply.error.reason)
+    assert wire.read < 10_000
+
+
+def test_a_list_of_very_many_pieces_was_read_whole_before_it_was_refused() -> None:
+    grid, asked = sent(RecordDict({"arrays": record_of(MODEL)}))
+    tree = grid._client.answer.message_object_trees[0]
+    tree.children.extend(ObjectTree(object_id=get_object_id(b"%d" % at)) for at in range(50_000))
+    wire = over_http(grid)
+    assert "sent more than" in str(fetched(grid, asked).error.reason)
+    assert wire.read == 0
+
+
+def test_a_piece_that_is_fetched_again_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "FIRST_PAUSE", 0.001)
+    model = {"w": np.random.default_rng(0).random(300_000)}  # 2.4 MB of the 3.5 MB that a reply may hold
+    grid, asked = sent(RecordDict({"arrays": record_of(model)}))
+    wire = over_http(grid)
+    monkeypatch.setattr(wire, "handle_request", _breaking(wire))
+    reply = fetched(grid, asked, model)
+    assert (model_of(reply.content.array_records["arrays"])["w"] == model["w"]).all()
+
+
+def _breaking(wire: Wire) -> Callable[[httpx.Request], httpx.Response]:
+    """The first fetches of pieces break while their bodies are read."""
+    whole, left = wire.handle_request, [3]
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("pull-object") and left[0]:
+            left[0] -= 1
+            wire.broken = 1
+        return whole(request)
+
+    return handle
 
 
 def flooded(content: Callable[[], dict[str, Any]]) -> ClientApp:

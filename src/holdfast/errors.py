@@ -54,7 +54,7 @@ class BrokenRule(HoldfastError, RuntimeError):
     """Raised when a rule breaks its contract, as with weights that are not finite: the rule is wrong, not its input."""
 
 
-class ChecksFailed(AssertionError):
+class ChecksFailed(HoldfastError, AssertionError):
     """Raised by `holdfast.testing` when a check fails. The text lists the failed checks; `report` has all of them."""
 
     def __init__(self, text: str, report: object = None) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 from flwr.app import ConfigRecord, Message, MetricRecord
 
 HEADER = 4096  # bytes of an array's description, at most
-NUMBER_BYTES = 16  # of one number, in the widest type that is read
+NUMBER_BYTES = 8  # of one number at least, so that a model of float32 may be answered in float64
+HEAD_BYTES = 100  # that Flower puts before the content of each piece, at most; and of its place in the list of pieces
 CHUNK_BYTES = 1 << 16  # the smallest pieces in which a client may upload a large array
 MAX_RECORDS = 100  # in one reply
 MAX_NAMES = 1_000  # of metrics and settings in one reply
@@ -32,20 +33,32 @@ class Limits:
         Bytes of all pieces that are no numbers of arrays: records, names, shapes.
     array_bytes : int
         Bytes of all arrays after their chunks are joined.
+    listed_bytes : int
+        Bytes of the list of pieces, with the error if there is one.
     """
 
     objects: int
     described_bytes: int
     array_bytes: int
+    listed_bytes: int
 
     @classmethod
     def of(cls, model: Mapping[str, np.ndarray]) -> Limits:
         """The limits for replies that hold one such model."""
-        sizes = [NUMBER_BYTES * values.size + HEADER for values in model.values()]
+        sizes = [most_bytes(values) for values in model.values()]
         chunks = sum(1 + size // CHUNK_BYTES for size in sizes)
         objects = 2 + MAX_RECORDS + len(model) + chunks  # a message and its records, arrays, chunks
         names = sum(HEADER + 12 * len(name) for name in model)  # JSON may take twelve bytes for a letter
-        return cls(objects, MAX_RECORD_BYTES + names + 80 * chunks, sum(sizes))
+        return cls(objects, MAX_RECORD_BYTES + names + 80 * chunks, sum(sizes), MAX_RECORD_BYTES + HEAD_BYTES * objects)
+
+
+def most_bytes(ours: np.ndarray) -> int:
+    """How many bytes an array of a reply may have, given our own.
+
+    >>> most_bytes(np.zeros(1000, np.float32)) - HEADER
+    8000
+    """
+    return max(NUMBER_BYTES, ours.dtype.itemsize) * ours.size + HEADER
 
 
 def check_counts(reply: Message) -> None:

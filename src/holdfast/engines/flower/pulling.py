@@ -22,7 +22,8 @@ from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object
 from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, inflate_object_from_contents, pull_objects
 from flwr.superlink.grid import HttpGrid
 
-from holdfast.engines.flower.limits import Limits, TooMuch
+from holdfast.engines.flower.budget import Budget, watch
+from holdfast.engines.flower.limits import HEAD_BYTES, Limits, TooMuch
 from holdfast.engines.flower.link import repeat
 
 log = logging.getLogger("flwr.holdfast")
@@ -42,7 +43,9 @@ def pull(grid: Grid, name: str, limits: Limits | None, over: threading.Event) ->
     if limits is None or not isinstance(grid, HttpGrid):
         return list(grid.pull_messages([name]))
     client: Any = grid._runtime_client
-    answer = client.PullMessages(PullAppMessagesRequest(message_ids=[name]))
+    watch(client)
+    request = PullAppMessagesRequest(message_ids=[name])
+    answer = Budget(limits.listed_bytes).fetch(name, lambda: client.PullMessages(request))
     for message, tree in zip(answer.messages_list, answer.message_object_trees, strict=True):
         root = message.metadata.message_id
         try:
@@ -71,17 +74,13 @@ def _confirm(grid: HttpGrid, client: Any, root: str, over: threading.Event) -> N
 def _piece(grid: HttpGrid, client: Any, limits: Limits, over: threading.Event) -> Callable[[str], bytes]:
     """A function that fetches one piece, until all of them together are too large."""
     fetch = make_pull_object_fn_protobuf(client.PullObject, grid.node, grid.run.run_id)
-    most, lock, total = limits.described_bytes + limits.array_bytes, threading.Lock(), 0
+    budget = Budget(limits.described_bytes + limits.array_bytes + HEAD_BYTES * limits.objects)
 
     def piece(name: str) -> bytes:
-        nonlocal total
         if over.is_set():
             raise ObjectPullError(name, "the round is over")
-        content = repeat(lambda: fetch(name), "fetching a reply", over=over)
-        with lock:
-            total += len(content)
-        if total > most:
-            raise TooMuch(f"sent more than {most} bytes")
+        content = repeat(lambda: budget.fetch(name, lambda: fetch(name)), "fetching a reply", over=over)
+        budget.reserve(name, len(content))
         return content
 
     return piece
@@ -101,7 +100,7 @@ def check_sizes(contents: Mapping[str, bytes], limits: Limits) -> None:
             _, chunks, size = get_object_head_values_from_object_content(content)
             listed = json.loads(content[len(content) - size :])["arraychunk_ids"]
             joined += sum(len(contents[chunks[at]]) for at in listed)
-    most = limits.array_bytes + 100 * limits.objects  # every chunk has a head of its own
+    most = limits.array_bytes + HEAD_BYTES * limits.objects
     if joined > most:
         raise TooMuch(f"sent arrays of {joined} bytes, more than {most}")
 

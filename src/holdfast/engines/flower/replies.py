@@ -15,7 +15,7 @@ from flwr.app import Array, ArrayRecord, Message
 from numpy.lib import format as npy
 
 from holdfast.engines.flower.differences import Model, difference_dtype, fits, subtract
-from holdfast.engines.flower.limits import HEADER, NUMBER_BYTES, TooMuch, check_counts
+from holdfast.engines.flower.limits import HEADER, TooMuch, check_counts, most_bytes
 from holdfast.engines.flower.metrics import numbers
 
 LONGEST = 200  # characters of what a client says
@@ -114,7 +114,7 @@ def _subtract(name: str, array: Array, ours: np.ndarray, out: np.ndarray) -> Non
     """The array minus ours, after every check that a hostile sender makes necessary."""
     if tuple(array.shape) != ours.shape:
         raise Refused(f"sent {name} of shape {tuple(array.shape)}, not {ours.shape}")
-    if len(array.data) > ours.size * NUMBER_BYTES + HEADER:
+    if len(array.data) > most_bytes(ours):
         raise Refused(f"sent {len(array.data)} bytes for {name}")
     try:
         values = _values(array)
