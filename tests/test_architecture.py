@@ -37,8 +37,8 @@ UPWARDS = {("contract", "driver"), ("contract", "decision")}  # a rule is called
 WITHIN_RULES = [
     {"base"},
     {"average", "clustering", "coordinate"},
-    {"clipping", "exact_center", "exact_mean", "krum", "mixing", "stream", "subsets"},
-    {"median", "nearest", "spectral"},
+    {"clipping", "exact_center", "exact_mean", "krum", "mixing", "stream"},
+    {"median", "nearest", "spectral", "subsets"},
 ]
 
 

@@ -12,7 +12,14 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-NEEDED_IN_SDIST = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "tests/children.py", "src/holdfast/py.typed")
+NEEDED_IN_SDIST = (
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "CHANGELOG.md",
+    "tests/children.py",
+    "src/holdfast/py.typed",
+)
 PRIVATE_NAME = re.compile(
     r"(^|/)(\.env|\.venv|\.git|\.pypirc|\.netrc|__pycache__|\.[a-z]+_cache|runs|demo|paper-runs|site)(/|$)"
     r"|\.(pem|key|pyc|part|log|db)$|(^|/)id_[a-z0-9]+$"
