@@ -119,6 +119,7 @@ bench: install  ## speed against peers and the limit, as ratios; memory on a fil
 	$(RUN)/python benchmarks/web.py
 	$(RUN)/python benchmarks/certificates.py $(if $(DATA),--data $(DATA))
 	$(RUN)/python benchmarks/report.py
+	$(RUN)/python benchmarks/history.py
 
 clean:  ## remove what install, demo, dist and runs made
 	rm -rf $(VENV) $(VENV)-bare $(VENV)-lowest demo dist runs paper-runs
