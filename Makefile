@@ -51,7 +51,7 @@ lowest:  ## the tests with the lowest versions that pyproject.toml allows; torch
 	test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/python tools/lowest.py --keep torch $(subst $(comma), ,$(LOW)) > $(VENV)-lowest/lowest.txt
 	$(VENV)-lowest/bin/python $(PIP) --constraint $(VENV)-lowest/lowest.txt --editable '.[$(LOW)]' pytest hypothesis
-	$(VENV)-lowest/bin/python -m pytest --without-extras
+	$(VENV)-lowest/bin/python -m pytest --without-extras -W ignore::DeprecationWarning  # of old packages about new ones
 
 dist: install  ## sdist and wheel in dist/, and a check of what they hold
 	$(RUN)/python $(PIP) build==1.6.1 twine==7.0.0
@@ -123,6 +123,7 @@ bench: install  ## speed against peers and the limit, as ratios; memory on a fil
 	$(RUN)/python benchmarks/web.py
 	$(RUN)/python benchmarks/certificates.py $(if $(DATA),--data $(DATA))
 	$(RUN)/python benchmarks/report.py
+	$(RUN)/python benchmarks/history.py
 
 clean:  ## remove what install, demo, dist and runs made
 	rm -rf $(VENV) $(VENV)-bare $(VENV)-lowest demo dist runs paper-runs

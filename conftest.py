@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import doctest
 import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,6 +51,32 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     except pytest.skip.Exception:
         return None
     return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    with _skipped_without_extras(item):
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    with _skipped_without_extras(item):
+        yield
+
+
+@contextmanager
+def _skipped_without_extras(item: pytest.Item) -> Iterator[None]:
+    """With --without-extras: skip a test that ends with the sentence, or the error, of a package that is not there."""
+    try:
+        yield
+    except Exception as error:
+        cause = error.exc_info[1] if isinstance(error, doctest.UnexpectedException) else error
+        told = isinstance(cause, holdfast.BadInput) and "pip install 'holdfast[" in str(cause)
+        lacks = isinstance(cause, ImportError) and not (cause.name or "holdfast").startswith(("holdfast", "tests"))
+        if item.config.getoption("--without-extras") and (told or lacks):
+            pytest.skip(str(cause))
+        raise
 
 
 @pytest.fixture(autouse=True)

@@ -5,16 +5,22 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from statistics import geometric_mean
 from types import ModuleType
 from typing import Any
 
+from holdfast.training.code import code_version
+
 Work = Callable[[], object]
 Row = dict[str, Any]
+HISTORY = Path(__file__).resolve().parent.parent / "results" / "benchmarks" / "history.jsonl"
 REST, BRIEF = 0.1, 0.3  # seconds
 UNUSED = ("torchvision", "torchvision.datasets", "torchvision.transforms", "seaborn", "matplotlib", "matplotlib.pyplot")
 
@@ -73,6 +79,37 @@ def save(out: Path, rows: Sequence[Row], packages: Sequence[str]) -> None:
     versions = {name: _version(name) for name in packages}
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps({"versions": versions, "cores": cores(), "rows": list(rows)}, indent=1) + "\n")
+    if out.resolve().parent == HISTORY.parent:
+        remember(out.stem, rows, HISTORY)
+
+
+def remember(name: str, rows: Sequence[Row], history: Path) -> None:
+    """Add a line to the history: the day, the code, facts of the machine that do not name it, the ratios."""
+    line = {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "code": code_version(),
+        "cores": cores(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "benchmark": name,
+        "ratios": ratios(rows),
+    }
+    with history.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def ratios(rows: Sequence[Row]) -> dict[str, float]:
+    """The geometric mean of the values of each measure.
+
+    >>> ratios([{"measure": "time ratio", "value": 2.0}, {"measure": "time ratio", "value": 8.0}, {"value": None}])
+    {'time ratio': 4.0}
+    """
+    values = dict[str, list[float]]()
+    for row in rows:
+        value = row.get("value")
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+            values.setdefault(str(row.get("measure", "value")), []).append(float(value))
+    return {name: float(f"{geometric_mean(some):.3g}") for name, some in values.items()}
 
 
 def _version(name: str) -> str | None:

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import pytest
+
 PATIENCE = float(os.environ.get("HOLDFAST_TEST_PATIENCE", 900))  # seconds; no step takes as long on a loaded machine
 WIDE = {"COLUMNS": "400", "NO_COLOR": "1"}  # one line per message
 RESTORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -57,7 +59,8 @@ def set_variables() -> tempfile.TemporaryDirectory[str] | None:
 
 
 def holdfast(*words: str) -> list[str]:
-    """The call of the command line, by the interpreter of the tests."""
+    """The call of the command line, by the interpreter of the tests; a test is skipped where it is not installed."""
+    pytest.importorskip("typer")
     return [sys.executable, "-c", "from holdfast.cli import main; main()", *words]
 
 
@@ -98,9 +101,10 @@ def started(
             process.kill()
 
 
-def wait_until(happens: Callable[[], bool], what: str) -> None:
-    """Ask again and again until it is true; fail after PATIENCE."""
+def wait_until(happens: Callable[[], bool], what: str, process: subprocess.Popen[str] | None = None) -> None:
+    """Ask again and again until it is true; fail after PATIENCE, or if the process has ended that should bring it."""
     end = time.monotonic() + PATIENCE
     while not happens():
+        assert process is None or process.poll() is None, f"the process ended before {what}"
         assert time.monotonic() < end, f"waited {PATIENCE:.0f} s for {what}"
         time.sleep(0.02)

@@ -983,6 +983,7 @@ def test_dirichlet_varies_around_the_frequencies_of_byclass() -> None:
 
 @pytest.mark.parametrize("split", [Natural(prior="byclass"), Dirichlet(prior="byclass")])
 def test_byclass_is_for_the_62_characters(split: Split) -> None:
+    pytest.importorskip("sklearn")  # has the digits
     with pytest.raises(BadInput, match="10 classes; it is for the 62 of EMNIST"):
         deal(load("digits"), split, 3)
     assert parse(repr(split), SPLITS) == split

@@ -17,6 +17,8 @@ from holdfast.training import Run, train
 from holdfast.training.presets import RATES, paper
 from holdfast.training.presets import RULES as NAMES
 
+pytest.importorskip("torch")  # which trains
+
 SMALL: dict[str, Any] = {"workers": 7, "byzantine": 2, "rounds": 3, "every": 2, "batch": 4, "model": "linear"}
 
 

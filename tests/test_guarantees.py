@@ -726,6 +726,7 @@ def test_near_half_the_lambda_of_meanwo_is_not_that_of_centerwo() -> None:
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    pytest.importorskip("typer")
     from holdfast.cli import main
 
     with pytest.MonkeyPatch.context() as patch:

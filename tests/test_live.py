@@ -23,6 +23,8 @@ from holdfast.web import live
 from holdfast.web.live import Live
 from tests.children import holdfast, started, wait_until
 
+pytest.importorskip("torch")  # which trains
+
 SMALL = Run(rule="Mean2P(f=2)", attack="SignFlip()", workers=7, byzantine=2, rounds=6, every=2)
 
 
@@ -122,8 +124,8 @@ def test_a_run_is_seen_while_it_trains(tmp_path: Path) -> None:
             assert row["state"] == "running"
         return len(set(rounds)) >= 4
 
-    with started(call):
-        wait_until(progress, "four different rounds")
+    with started(call) as process:
+        wait_until(progress, "four different rounds", process)
         assert sorted(rounds) == rounds
     assert list(states(looked(at)).values()) == ["begun"]
 

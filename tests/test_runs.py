@@ -26,6 +26,8 @@ from holdfast.training.folder import Folder
 from tests.children import PATIENCE, holdfast, started
 from tests.test_experiments import SMALL
 
+pytest.importorskip("torch")  # which trains
+
 GRID = {"rules": ["MeanwO(f=2)", "Mean2P(f=2)"], "attacks": ["SignFlip()", "Omniscient()"], "seeds": 2, **SMALL}
 Said = Callable[..., str]
 

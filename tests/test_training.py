@@ -666,8 +666,8 @@ class TestTheFolder:
         wanted = random.SystemRandom().randint(2, 35)
         metrics, words = tmp_path / "cut" / "metrics.jsonl", [str(record), str(tmp_path / "cut")]
         stays = "on_round=lambda line: time.sleep(10**6) if line['round'] == 38 else None"  # it does not end by itself
-        with started([sys.executable, "-c", SCRIPT.replace("save=0", f"save=0, {stays}"), *words]):
-            wait_until(lambda: metrics.exists() and metrics.read_text().count("\n") >= wanted, f"round {wanted}")
+        with started([sys.executable, "-c", SCRIPT.replace("save=0", f"save=0, {stays}"), *words]) as process:
+            wait_until(lambda: metrics.exists() and metrics.read_text().count("\n") >= wanted, "its round", process)
         assert not (tmp_path / "cut" / "done").exists()
         command = [sys.executable, "-c", SCRIPT, *words]
         subprocess.run(command, check=True)
