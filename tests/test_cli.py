@@ -351,3 +351,24 @@ def test_the_picture_tells_the_truth() -> None:
         mean = np.delete(POINTS, liars, axis=0).mean(axis=0)
         off = {label.split(":")[0]: float(np.linalg.norm(rule(POINTS) - mean)) for label, rule, _, _ in ANSWERS}
         assert min(off, key=off.__getitem__) == near
+
+
+def test_a_training_without_a_folder_takes_a_new_one(tmp_path: Path) -> None:
+    line = "holdfast train --rule 'MeanwO(f=1)' --n 4 --rounds 2"
+    assert "record, metrics and model: run\n" in run(line, tmp_path)
+    assert "record, metrics and model: run-2\n" in run(f"{line} --seed 1", tmp_path)
+    assert "record, metrics and model: run\n" in run(line, tmp_path), "the same command finds its run again"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run-2"]
+
+
+def test_a_rule_of_two_phases_gives_two_candidates(demo: Path) -> None:
+    line = f"holdfast aggregate 'Mean2P(f=4)' {_workers(demo)}"
+    assert "take the one that most workers prefer" in run(f"{line} --out both.npz", demo)
+    for name, rule in (("inner", "MeanwO(f=4)"), ("outer", "OuterMean(f=4)")):
+        run(f"holdfast aggregate '{rule}' {_workers(demo)} --out one.npz", demo)
+        assert (demo / f"both-{name}.npz").read_bytes() == (demo / "one.npz").read_bytes()
+    told = json.loads(run(f"{line} --json", demo))
+    assert {name: one["rule"] for name, one in told.items()} == {"inner": "MeanwO(f=4)", "outer": "OuterMean(f=4)"}
+    assert "take MeanwO(f=4) or OuterMean(f=4)" in run(
+        f"holdfast certificate 'Mean2P(f=4)' {_workers(demo)}", demo, code=2
+    )

@@ -246,7 +246,7 @@ def test_a_newcomer_without_the_data_gets_small_numbers_that_say_so(tmp_path: Pa
 def test_single_rows_and_the_tables_of_emnist(tmp_path: Path) -> None:
     said = run(tmp_path, "table", "--rule", "Avg", "--rule", "Krum", "--seeds", "3", "--dry-run", "--store", "s")
     assert "36 trainings, 0 of them done" in said
-    words = ["table", "--store", str(ARCHIVE), "--dry-run", "--data-set"]
+    words = ["table", "--store", str(ARCHIVE), "--dry-run", "--data"]
     assert "48 trainings, 48 of them done" in (emnist := run(tmp_path, *words, "emnist"))
     assert "on EMNIST" in emnist
     assert "stands in" not in emnist
@@ -279,7 +279,8 @@ def test_a_training_that_failed_is_told_at_the_end(
         (["table", "--rate", "0.3"], "no known table"),
         (["table", "--rule", "Mean1P"], "no known row of the table"),
         (["votes", "--rule", "Avg"], "--rule Avg was given for votes"),
-        (["table", "--data-set", "mnist"], "no known data set of the paper's characters"),
+        (["table", "--data", "mnist"], "no known data set of the paper's characters"),
+        (["table", "--data", "."], "--data . was given, which is a folder; name it by --folder ."),
         (["beyond", "--rate", "0.2"], "no known table"),  # it was left aside
         (["all", "--rate", "0.2"], "--rate 0.2 was given for all"),
         (["table", "--out", "x.pdf"], "the formats are .md, .tex, .html"),  # told when all had been measured

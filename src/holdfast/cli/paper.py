@@ -47,8 +47,8 @@ def paper(
     rounds: Annotated[int, typer.Option(help="Rounds of a training; the paper has 1,500.", min=1)] = 1500,
     vote_batch: Annotated[int, typer.Option(help="Images on which a worker votes.", min=1)] = 24,
     store: Annotated[Path, typer.Option(help="The folder of runs; running again goes on.")] = Path("paper-runs"),
-    data: Annotated[Path | None, typer.Option(help="Where FEMNIST (or EMNIST) and CIFAR-10 lie.")] = None,
-    data_set: Annotated[
+    folder: Annotated[Path | None, typer.Option(help="Where FEMNIST (or EMNIST) and CIFAR-10 lie.")] = None,
+    data: Annotated[
         str | None, typer.Option(help="Instead of FEMNIST: emnist shows the same tables on its images.")
     ] = None,
     jobs: Annotated[int, typer.Option(help="Runs at a time; 0: one a core.", min=0)] = 0,
@@ -79,10 +79,10 @@ def paper(
         return
     kept = Store(store)
     known = kept.read()[0] if store.exists() else []
-    sets = _sets(data, data_set, known if dry_run else [])
+    sets = _sets(folder, data, known if dry_run else [])
     setting = Setting(preset, rounds, seeds, vote_batch, sets=sets)
     names = _names(what, name, rate)
-    if dry_run and data_set is None:  # show the data set of which more was measured
+    if dry_run and data is None:  # show the data set of which more was measured
         setting = fuller(lambda one: _cells(names, one), setting, known)
         sets = dict(setting.sets)
     rows = _rows(rule, names)
@@ -94,7 +94,7 @@ def paper(
     todo = {name: run for name, run in runs.items() if name not in done}
     needed = {TABLES[one].data for one in names} or {"femnist"}
     for wanted, found in sets.items():
-        if wanted != found and wanted in needed and found != data_set:
+        if wanted != found and wanted in needed and found != data:
             console.print(
                 f"{wanted} is not there (holdfast data {wanted}), so {found} stands in; not the paper's numbers",
                 soft_wrap=True,
@@ -102,7 +102,7 @@ def paper(
     console.print(Text(f"{len(runs)} trainings, {len(runs) - len(todo)} of them done: {store}"))
     failed = []
     if todo and not dry_run:
-        failed = _run(todo, kept, data, jobs, cluster, console)
+        failed = _run(todo, kept, folder, jobs, cluster, console)
         known = Store(store).read()[0]
     grids = [compared(one, setting, known) for one in names]
     text = aside(what, setting, known) if what in ASIDES else ""
@@ -136,6 +136,8 @@ def _rows(asked: list[str] | None, names: list[str]) -> list[str]:
 def _sets(folder: Path | None, data_set: str | None, known: Iterable[Entry]) -> dict[str, str]:
     """The data set on which each of the paper's is measured; runs that are known are shown without the data."""
     if data_set not in (None, *CHARACTERS):
+        if Path(str(data_set)).is_dir():
+            raise BadInput(f"--data {data_set} was given, which is a folder; name it by --folder {data_set}.")
         raise BadInput(unknown(str(data_set), CHARACTERS, "data set of the paper's characters"))
     measured = {one.run.data for one in known}
     sets = available(folder) | {one: one for one in PAPERS if one in measured}

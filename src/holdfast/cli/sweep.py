@@ -42,7 +42,7 @@ def sweep(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and run nothing.")] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try again what failed.")] = False,
-    data: Annotated[Path | None, typer.Option(help="Where data sets lie.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Where data sets lie.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Address of a Ray cluster, such as 10.0.0.1:6379.")] = None,
     no_lock: Annotated[
         bool, typer.Option("--no-lock", help="Take no locks; only if no other process works there.")
@@ -70,7 +70,7 @@ def sweep(
         return
     carry = carrier(cluster)
     try:
-        board = watch(carry_out(runs, kept, jobs or (None if cluster else cores()), data, retry_failed, carry), runs)
+        board = watch(carry_out(runs, kept, jobs or (None if cluster else cores()), folder, retry_failed, carry), runs)
     except KeyboardInterrupt:
         say("stopped; the same command goes on from there", err=True)
         raise typer.Abort from None

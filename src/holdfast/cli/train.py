@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,11 +12,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from holdfast.cli.example import example
 from holdfast.cli.wide import Screen, say
-from holdfast.errors import listing
+from holdfast.errors import BadInput, listing
 from holdfast.guarantees.bounds import own
 from holdfast.training import Result, Run
 from holdfast.training import train as run_training
-from holdfast.training.folder import NO_LOCK
+from holdfast.training.folder import NO_LOCK, Folder
 
 
 @example("holdfast train --rule 'Mean2P(f=8)' --attack 'SignFlip()' --n 20 --liars 8 --rounds 50 --out run")
@@ -49,7 +50,9 @@ def train(
     no_lock: Annotated[
         bool, typer.Option("--no-lock", help="Take no locks; only if no other process works there.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="The run's folder; the same command again resumes.")] = Path("run"),
+    out: Annotated[
+        Path | None, typer.Option(help="The run's folder; the same command again resumes. Else run, run-2, ...")
+    ] = None,
 ) -> None:
     """Train under attack, with live progress; the record, a line a round and the model go to a folder.
 
@@ -64,6 +67,7 @@ def train(
         present=present, train=images, test=tests,
     )  # fmt: skip
     run = run.changed(byzantine=run.f if liars is None else liars)
+    place = free_folder(run) if out is None else out
     if 0 < run.f < run.byzantine:
         say(f"{run.byzantine} workers lie, and {run.rule!r} tolerates {run.f}", err=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -79,14 +83,26 @@ def train(
             )
 
         try:
-            result = run_training(run, out, data=folder, on_round=told, certify=certify)
+            result = run_training(run, place, data=folder, on_round=told, certify=certify)
         except KeyboardInterrupt:
             done = int(bar.tasks[0].completed)
             bar.console.print(f"stopped after round {done}; the same command goes on from there")
             raise typer.Abort from None
     for line in summary(result):
         say(line)
-    say(f"record, metrics and model: {out}")
+    say(f"record, metrics and model: {place}")
+
+
+def free_folder(run: Run) -> Path:
+    """The first of run, run-2, run-3, ... that is free or holds this very run."""
+    for number in count(1):
+        place = Path("run" if number == 1 else f"run-{number}")
+        try:
+            Folder(place, run)
+        except BadInput:
+            continue
+        return place
+    raise AssertionError  # there is always one more number
 
 
 def summary(result: Result) -> list[str]:
