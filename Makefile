@@ -88,7 +88,7 @@ tables: install  ## the tables in README and docs, from results/
 paper: install  ## the paper's tables measured again; days, resumable; DATA=folder with FEMNIST and CIFAR-10
 	mkdir -p paper-runs
 	test -e paper-runs/archive.jsonl || cp results/paper/runs.jsonl paper-runs/archive.jsonl  # go on from there
-	$(RUN)/holdfast paper all $(if $(DATA),--folder $(DATA))
+	$(RUN)/holdfast paper run all $(if $(DATA),--folder $(DATA))
 	$(RUN)/holdfast runs paper-runs --export results/paper/runs.jsonl
 	$(RUN)/python benchmarks/report.py
 

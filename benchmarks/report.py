@@ -12,6 +12,8 @@ from typing import Any
 
 from holdfast.experiments.paper import MAIN, TABLES, Setting
 from holdfast.experiments.store import Store
+from holdfast.report.agreement import agreements
+from holdfast.report.agreement import draw as draw_agreement
 from holdfast.report.nodes import HEADS
 from holdfast.report.paper import compared, fuller, group, sections
 from holdfast.report.plots import curves, heat
@@ -347,6 +349,7 @@ def pictures() -> None:
     setting = fuller(TABLES[MAIN].runs, Setting(), entries)
     heat(compared(MAIN, setting, entries), ROOT / "docs" / "paper-main.svg")
     curves(group(MAIN, setting, entries), ROOT / "docs" / "paper-curves.svg")
+    draw_agreement(agreements(Setting(), entries), ROOT / "docs" / "paper-agreement.svg")
     drawn(worst(), 9, ROOT / "docs" / "bounds.svg")
 
 

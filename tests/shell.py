@@ -28,7 +28,8 @@ SHORTER: list[tuple[str, list[str]]] = [  # the last of a repeated option counts
     (r"holdfast train", ["--rounds", "3"]),
     (r"holdfast certify", ["--budget", "60"]),
     (r"holdfast sweep (?!.*--dry-run)", ["--only", "seed=0", "--only", "attack=SignFlip*", "--jobs", "2"]),
-    (r"holdfast paper (?!toy|.*--dry-run)", ["--dry-run", "--store", "results/paper/runs.jsonl"]),  # else hours, days
+    (r"holdfast paper run", ["--help"]),  # hours, days; tests/test_paper.py runs some of it
+    (r"holdfast paper show", ["--store", "results/paper/runs.jsonl"]),
     (r"holdfast (play|watch)", ["--help"]),  # they serve until somebody stops them; tests/test_web.py asks them
     (r"holdfast .*--cluster", ["--help"]),  # needs a cluster; tests/test_cluster.py has one
     (r"holdfast .*--get", ["--help"]),  # downloads; tests/test_download.py does so from this machine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from holdfast.experiments.paper import (
     MAIN,
     ON_EMNIST,
     ORDER,
+    PAPERS,
     TABLES,
     Setting,
     available,
@@ -33,6 +35,7 @@ from holdfast.experiments.paper import (
 from holdfast.experiments.pool import News
 from holdfast.experiments.store import Entry, Store, key
 from holdfast.experiments.sweep import Runs
+from holdfast.report.agreement import _agreement, agreements
 from holdfast.report.dilemma import numbers
 from holdfast.report.paper import aside, compared, group, sections
 from holdfast.report.plots import curves
@@ -161,8 +164,8 @@ def test_the_docs_show_emnist_where_more_was_measured_there() -> None:
     femnist = [entry(run, 0.6) for run in TABLES[MAIN].runs(setting).values()]
     few = sections(setting, [*emnist, *femnist[:3]])
     assert "on EMNIST" in few[MAIN]
-    assert "| homogeneous 0.4 | femnist | 3 |" in few["summary"]
-    assert "| homogeneous 0.4 | emnist | 48 |" in few["summary"]
+    assert "| homogeneous 0.4 | femnist | 3 of 48 |" in few["summary"]
+    assert "| homogeneous 0.4 | emnist | 48 of 48 |" in few["summary"]
     assert "on EMNIST" not in sections(setting, [*emnist, *femnist])[MAIN]
     assert few["ablation"] == "Not measured yet.\n"
 
@@ -229,24 +232,24 @@ def run(folder: Path, *words: str, code: int = 0) -> str:
 
 
 def test_a_newcomer_without_the_data_gets_small_numbers_that_say_so(tmp_path: Path) -> None:
-    said = run(tmp_path, "votes", "--rounds", "2", "--store", "s")
+    said = run(tmp_path, "run", "votes", "--rounds", "2", "--store", "s")
     assert "femnist is not there" in said
     assert "7 to do: about" in said or "9 to do: about" in said
     assert "Cent2P under Omn" in said
-    again = run(tmp_path, "votes", "--rounds", "2", "--store", "s")
+    again = run(tmp_path, "run", "votes", "--rounds", "2", "--store", "s")
     assert "to do" not in again
     assert len(Store(tmp_path / "s").read()[0]) == 9
-    table = run(tmp_path, "table", "--rounds", "2", "--store", "s", "--dry-run", "--out", "t.tex")
+    table = run(tmp_path, "show", "table", "--rounds", "2", "--store", "s", "--out", "t.tex")
     assert "3 of 48 cells" in table
     assert r"\toprule" in (tmp_path / "t.tex").read_text()
-    run(tmp_path, "beyond", "--rounds", "2", "--store", "s", "--dry-run", "--out", "t.md")
+    run(tmp_path, "show", "beyond", "--rounds", "2", "--store", "s", "--out", "t.md")
     assert (tmp_path / "t.md").read_text().count("| rule |") == 2  # the last was left
 
 
 def test_single_rows_and_the_tables_of_emnist(tmp_path: Path) -> None:
-    said = run(tmp_path, "table", "--rule", "Avg", "--rule", "Krum", "--seeds", "3", "--dry-run", "--store", "s")
+    said = run(tmp_path, "show", "table", "--rule", "Avg", "--rule", "Krum", "--seeds", "3", "--store", "s")
     assert "36 trainings, 0 of them done" in said
-    words = ["table", "--store", str(ARCHIVE), "--dry-run", "--data"]
+    words = ["show", "table", "--store", str(ARCHIVE), "--data"]
     assert "48 trainings, 48 of them done" in (emnist := run(tmp_path, *words, "emnist"))
     assert "on EMNIST" in emnist
     assert "stands in" not in emnist
@@ -264,7 +267,7 @@ def test_a_training_that_failed_is_told_at_the_end(
     monkeypatch.setattr(command, "sweep", fails)
     monkeypatch.setattr(command, "estimate", lambda *_: 0.0)
     with pytest.raises(typer.Exit) as end:
-        command.paper("votes", rounds=2, store=tmp_path, out=tmp_path / "t.md")
+        command.run("votes", rounds=2, store=tmp_path, out=tmp_path / "t.md")
     assert end.value.exit_code == 1
     assert capsys.readouterr().err.splitlines()[-1].startswith("the first that failed: Cent2P")
     assert (tmp_path / "t.md").exists()
@@ -275,7 +278,7 @@ def test_a_training_that_failed_is_told_at_the_end(
     [
         (["chapter"], "no known part of the paper"),
         (["table", "homo"], "no known table"),
-        (["table", "--preset", "x", "--dry-run"], "preset"),
+        (["table", "--preset", "x"], "preset"),
         (["table", "--rate", "0.3"], "no known table"),
         (["table", "--rule", "Mean1P"], "no known row of the table"),
         (["votes", "--rule", "Avg"], "--rule Avg was given for votes"),
@@ -289,7 +292,7 @@ def test_a_training_that_failed_is_told_at_the_end(
     ],
 )
 def test_what_cannot_be_shown_is_one_sentence(tmp_path: Path, words: list[str], why: str) -> None:
-    said = run(tmp_path, *words, code=2)
+    said = run(tmp_path, "run", *words, code=2)
     assert why in said
     assert len(said.strip().splitlines()) == 1
 
@@ -300,3 +303,29 @@ def test_docs_paper_shows_what_was_measured() -> None:
     text = (ROOT / "docs" / "paper.md").read_text()
     for name, section in sections(Setting(), entries).items():
         assert f"<!-- {name} -->\n{section}<!-- /{name} -->" in text, f"{name} is stale: make tables"
+
+
+def test_verify_tells_agreement_and_what_is_missing(tmp_path: Path) -> None:
+    said = run(tmp_path, "verify", "--store", str(ARCHIVE), "--out", "cells.svg", code=1)
+    entries = Store(ARCHIVE).read()[0]
+    found = list(agreements(Setting(), entries))
+    ours = [one for one in found if one.data in PAPERS]
+    done, missing = (sum(len(getattr(one, name)) for one in ours) for name in ("pairs", "missing"))
+    assert done + missing == 384
+    assert f"{done} of the paper's 384 results are measured on its data sets" in said
+    assert all(f"missing in {one.table}: " in said for one in ours if one.missing)
+    assert (tmp_path / "cells.svg").read_text().count("<use ") >= sum(len(one.pairs) for one in found)
+
+
+def test_agreement_is_what_its_definitions_say() -> None:
+    theirs = {("a", "x"): (0.1, 0.05), ("b", "x"): (0.3, 0.05), ("c", "x"): (0.5, 0.05), ("d", "x"): (0.7, 0.05)}
+    table = replace(TABLES[MAIN], attacks=("x",))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(TABLES, MAIN, table)
+        found = {("a", "x"): [0.0, 0.2], ("b", "x"): [0.5], ("c", "x"): [0.4], ("d", "x"): [0.7]}
+        one = _agreement(MAIN, "femnist", found, theirs)
+        few = _agreement(MAIN, "femnist", {("a", "x"): [0.2]}, theirs)
+    assert one.difference == pytest.approx(0.3 / 4)
+    assert one.correlation == pytest.approx(0.8)  # 1 - 6 * 2 / (4 * 15)
+    assert one.within == 0.75
+    assert (few.correlation, len(few.missing)) == (None, 3)

@@ -152,7 +152,7 @@ class Raises(DistanceRule):
         (Absolute(2), {"scaling"}),
         (Forgetful(2), {"decide"}),
     ],
-    ids=repr,
+    ids=lambda given: " ".join(sorted(given)) if isinstance(given, set) else repr(given),
 )
 def test_a_broken_rule_is_caught(rule: Any, caught: set[str]) -> None:
     assert caught <= failed(check_rule(rule, raises=False))

@@ -67,7 +67,6 @@ COMMANDS = (
         compare,
         check,
         sweep,
-        paper,
         runs,
         report,
         sample,
@@ -77,4 +76,5 @@ COMMANDS = (
 )
 for command in COMMANDS:
     app.command(epilog=f"Example:  {EXAMPLES[command.__name__]}")(command)
+app.add_typer(paper, name="paper")
 app.add_typer(flower, name="flower")

@@ -3,96 +3,92 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from holdfast.cli.example import example
 from holdfast.cli.files import check_target
 from holdfast.cli.live import carrier, counted, failures, varied, watch
+from holdfast.cli.paper_parts import WHATS, Asked, cells_of, sets_of
 from holdfast.cli.wide import Screen, say
 from holdfast.cli.wide import console as printer
-from holdfast.errors import BadInput, MissingExtra
+from holdfast.errors import MissingExtra, listing
 from holdfast.experiments.board import estimate, spoken
-from holdfast.experiments.paper import PAPERS, TABLES, Setting, available, everything, table
+from holdfast.experiments.paper import PAPERS, TABLES, Setting
 from holdfast.experiments.pool import cores
-from holdfast.experiments.store import Entry, Store, key
+from holdfast.experiments.store import Entry, Store
 from holdfast.experiments.sweep import Runs, sweep
+from holdfast.report.agreement import HEADS, Agreement, agreements
+from holdfast.report.agreement import draw as draw_agreement
 from holdfast.report.page import put
 from holdfast.report.paper import ASIDES, aside, compared, fuller, group
 from holdfast.report.tables import html, latex, markdown, terminal
-from holdfast.spec import unknown
-from holdfast.training import Run
 
-WHATS = ("table", "figure", "ablation", "cifar", "beyond", "votes", "draws", "readings", "toy", "all")
-RATES = {"homogeneous": 0.4, "heterogeneous": 0.2, "beyond": 0.4}
-ALL_RATES = ("votes", "draws", "readings", "toy", "all")  # that are of no one rate
-CHARACTERS = ("femnist", "emnist")  # the sets of handwritten characters
 WRITTEN = {".md": markdown, ".tex": latex, ".html": html}
 DRAWN = (".svg", ".png", ".pdf")
-ENDINGS = {"figure": DRAWN, "toy": DRAWN, **dict.fromkeys(ASIDES, (".md",))}
+ENDINGS = {"figure": DRAWN, **dict.fromkeys(ASIDES, (".md",))}
 
 
-@example("holdfast paper table homogeneous --rate 0.4 --rounds 2 --dry-run")
-def paper(
-    what: Annotated[str, typer.Argument(help=", ".join(WHATS))],
-    name: Annotated[str, typer.Argument(help="Of a table or figure: homogeneous or heterogeneous.")] = "homogeneous",
-    rate: Annotated[float | None, typer.Option(help="0.1, 0.2 or 0.4: the share that lies.")] = None,
-    rule: Annotated[list[str] | None, typer.Option(help="Run only this row of the tables; may be repeated.")] = None,
-    preset: Annotated[str, typer.Option(help="program: as theirs ran; text: as the paper reads.")] = "program",
-    seeds: Annotated[int, typer.Option(help="Seeds; the paper has 5.", min=1)] = 1,
-    rounds: Annotated[int, typer.Option(help="Rounds of a training; the paper has 1,500.", min=1)] = 1500,
-    vote_batch: Annotated[int, typer.Option(help="Images on which a worker votes.", min=1)] = 24,
-    store: Annotated[Path, typer.Option(help="The folder of runs; running again goes on.")] = Path("paper-runs"),
+What = Annotated[str, typer.Argument(help=", ".join(WHATS))]
+Name = Annotated[str, typer.Argument(help="Of a table or figure: homogeneous or heterogeneous.")]
+RateOption = Annotated[float | None, typer.Option(help="0.1, 0.2 or 0.4: the share that lies.")]
+RuleOption = Annotated[list[str] | None, typer.Option(help="Only this row of the tables; may be repeated.")]
+PresetOption = Annotated[str, typer.Option(help="program: as theirs ran; text: as the paper reads.")]
+SeedsOption = Annotated[int, typer.Option(help="Seeds; the paper has 5.", min=1)]
+RoundsOption = Annotated[int, typer.Option(help="Rounds of a training; the paper has 1,500.", min=1)]
+VoteOption = Annotated[int, typer.Option(help="Images on which a worker votes.", min=1)]
+StoreOption = Annotated[Path, typer.Option(help="The folder of runs, or a file that they were exported to.")]
+DataOption = Annotated[str | None, typer.Option(help="Instead of FEMNIST: emnist shows the same tables on its images.")]
+OutOption = Annotated[
+    Path | None, typer.Option(help="A file for the tables (.md .tex .html) or figure (.svg .png .pdf).")
+]
+RUNS = Path("paper-runs")
+paper = typer.Typer(
+    help="The paper's evaluation, measured again, next to its printed numbers; see docs/paper.md.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@paper.command(epilog="Example:  holdfast paper run votes --rounds 2 --jobs 2")
+def run(
+    what: What,
+    name: Name = "homogeneous",
+    rate: RateOption = None,
+    rule: RuleOption = None,
+    preset: PresetOption = "program",
+    seeds: SeedsOption = 1,
+    rounds: RoundsOption = 1500,
+    vote_batch: VoteOption = 24,
+    store: StoreOption = RUNS,
     folder: Annotated[Path | None, typer.Option(help="Where FEMNIST (or EMNIST) and CIFAR-10 lie.")] = None,
-    data: Annotated[
-        str | None, typer.Option(help="Instead of FEMNIST: emnist shows the same tables on its images.")
-    ] = None,
+    data: DataOption = None,
     jobs: Annotated[int, typer.Option(help="Runs at a time; 0: one a core.", min=0)] = 0,
     cluster: Annotated[str | None, typer.Option(help="Address of a Ray cluster.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="A file for the tables (.md .tex .html) or figure (.svg .png .pdf).")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what is there, and run nothing.")] = False,
+    out: OutOption = None,
 ) -> None:
-    """Measure the paper's evaluation again, next to its printed numbers (in brackets); see docs/paper.md.
+    """Measure a part of the paper's evaluation again, then show it next to the printed numbers (in brackets).
 
     WHAT is table (of NAME: homogeneous, at rate 0.4 unless said, or heterogeneous, at 0.2), figure (of NAME, at 0.2),
     ablation, cifar, beyond (what the paper does not have), votes (how many images a vote needs), draws (of the
-    heterogeneous split), readings (of the paper's "uniform"), toy (sneak and siege in numbers) or all. Says first how
-    long it will take here. Interrupted or killed, the same command goes on where it was.
+    heterogeneous split), readings (of the paper's "uniform") or all. Says first how long it will take here.
+    Interrupted or killed, the same command goes on where it was.
     """
-    if what not in WHATS:
-        raise BadInput(unknown(what, WHATS, "part of the paper"))
-    if rate is not None and what in ALL_RATES:
-        raise BadInput(f"--rate {rate} was given for {what}, which has its own rates; leave it out.")
-    if rule and what in ALL_RATES:
-        raise BadInput(f"--rule {rule[0]} was given for {what}, which has no rows to choose from; leave it out.")
+    sets = sets_of(folder, data, [])
+    asked = Asked(what, name, rate, rule, Setting(preset, rounds, seeds, vote_batch, sets=sets), data)
     if out is not None:
         check_target(out, ENDINGS.get(what, WRITTEN))
-    console = Screen(stderr=True)
-    if what == "toy":
-        _toy(out)
-        return
-    kept = Store(store)
+    console, kept = Screen(stderr=True), Store(store)
     known = kept.read()[0] if store.exists() else []
-    sets = _sets(folder, data, known if dry_run else [])
-    setting = Setting(preset, rounds, seeds, vote_batch, sets=sets)
-    names = _names(what, name, rate)
-    if dry_run and data is None:  # show the data set of which more was measured
-        setting = fuller(lambda one: _cells(names, one), setting, known)
-        sets = dict(setting.sets)
-    rows = _rows(rule, names)
-    cells = [cell for one in names for cell in TABLES[one].runs(setting).items()]
-    runs: Runs = {key(run): run for (row, *_), run in cells if row in rows}
-    runs |= {key(run): run for run in ASIDES[what][0](setting).values()} if what in ASIDES else {}
-    runs |= everything(setting) if what == "all" else {}
     done = {one.key for one in known if one.state == "done"}
+    runs = asked.runs()
     todo = {name: run for name, run in runs.items() if name not in done}
-    needed = {TABLES[one].data for one in names} or {"femnist"}
+    needed = {TABLES[one].data for one in asked.names} or {"femnist"}
     for wanted, found in sets.items():
         if wanted != found and wanted in needed and found != data:
             console.print(
@@ -101,63 +97,101 @@ def paper(
             )
     console.print(Text(f"{len(runs)} trainings, {len(runs) - len(todo)} of them done: {store}"))
     failed = []
-    if todo and not dry_run:
+    if todo:
         failed = _run(todo, kept, folder, jobs, cluster, console)
         known = Store(store).read()[0]
-    grids = [compared(one, setting, known) for one in names]
-    text = aside(what, setting, known) if what in ASIDES else ""
-    if out is not None and what != "figure":  # before anything is printed, for nobody may read on
-        put(text or "\n".join(map(WRITTEN[out.suffix], grids)), out)
-    for shown in grids:
-        printer().print(terminal(shown))
-    typer.echo(text, nl=False)
-    if what == "figure":
-        _figure(group(names[0], setting, known), out or Path(f"{name}.svg"))
+    _print(asked, known, out)
     if failed:
         console.print(Text(f"the first that failed: {failed[0]}"), soft_wrap=True)
         raise typer.Exit(1)
 
 
-def _cells(names: list[str], setting: Setting) -> dict[tuple[str, ...], Run]:
-    """The runs of some tables."""
-    tables = ((name, TABLES[name].runs(setting)) for name in names)
-    return {(name, *map(str, cell)): run for name, runs in tables for cell, run in runs.items()}
+@paper.command(epilog="Example:  holdfast paper show table homogeneous --rate 0.4 --store results/paper/runs.jsonl")
+def show(
+    what: What,
+    name: Name = "homogeneous",
+    rate: RateOption = None,
+    rule: RuleOption = None,
+    preset: PresetOption = "program",
+    seeds: SeedsOption = 1,
+    rounds: RoundsOption = 1500,
+    vote_batch: VoteOption = 24,
+    store: StoreOption = RUNS,
+    data: DataOption = None,
+    out: OutOption = None,
+) -> None:
+    """Show what was measured of a part of the paper, next to the printed numbers (in brackets), and run nothing.
+
+    WHAT and NAME are as for `holdfast paper run`. Unless --data says which, the data set is shown of which more was
+    measured.
+    """
+    known = Store(store).read()[0] if store.exists() else []
+    setting = Setting(preset, rounds, seeds, vote_batch, sets=sets_of(None, data, known))
+    asked = Asked(what, name, rate, rule, setting, data)
+    if out is not None:
+        check_target(out, ENDINGS.get(what, WRITTEN))
+    if data is None:
+        asked = replace(asked, setting=fuller(lambda one: cells_of(asked.names, one), setting, known))
+    done = {one.key for one in known if one.state == "done"}
+    runs = asked.runs()
+    Screen(stderr=True).print(Text(f"{len(runs)} trainings, {len(runs.keys() & done)} of them done: {store}"))
+    _print(asked, known, out)
 
 
-def _rows(asked: list[str] | None, names: list[str]) -> list[str]:
-    """The rows that are run: those that were asked for, or all."""
-    known = list(dict.fromkeys(row for one in names for row in TABLES[one].rules))
-    for row in asked or ():
-        if row not in known:
-            raise BadInput(unknown(row, known, "row of the table"))
-    return asked or known
+@paper.command(epilog="Example:  holdfast paper verify --store results/paper/runs.jsonl")
+def verify(
+    store: StoreOption = RUNS,
+    seeds: SeedsOption = 1,
+    out: Annotated[Path | None, typer.Option(help="A picture of all cells (.svg .png .pdf).")] = None,
+) -> None:
+    """Say how far each table agrees with the paper, and which cells are missing; exit with 1 if some are.
+
+    Everything is drawn again from the store or archive, in seconds. Rank correlation is that of the rules under one
+    attack, averaged over the attacks.
+    """
+    if out is not None:
+        check_target(out, DRAWN)
+    known = Store(store).read()[0]
+    found = list(agreements(Setting(seeds=seeds), known))
+    table = RichTable(*HEADS, box=None, pad_edge=False, header_style="bold")
+    for one in found:
+        table.add_row(*one.row())
+    Screen().print(table)
+    if out is not None:
+        draw_agreement(found, out)
+        say(f"the picture is in {out}")
+    ours = [one for one in found if one.data in PAPERS]
+    missing = [f"{one.table}: {listing(' under '.join(cell) for cell in one.missing)}" for one in ours if one.missing]
+    say(f"{sum(len(one.pairs) for one in ours)} of the paper's {_printed(ours)} results are measured on its data sets")
+    for line in missing:
+        say(f"missing in {line}")
+    if missing:
+        raise typer.Exit(1)
 
 
-def _sets(folder: Path | None, data_set: str | None, known: Iterable[Entry]) -> dict[str, str]:
-    """The data set on which each of the paper's is measured; runs that are known are shown without the data."""
-    if data_set not in (None, *CHARACTERS):
-        if Path(str(data_set)).is_dir():
-            raise BadInput(f"--data {data_set} was given, which is a folder; name it by --folder {data_set}.")
-        raise BadInput(unknown(str(data_set), CHARACTERS, "data set of the paper's characters"))
-    measured = {one.run.data for one in known}
-    sets = available(folder) | {one: one for one in PAPERS if one in measured}
-    if "femnist" not in (sets["femnist"], data_set) and "emnist" in measured:
-        sets["femnist"] = "emnist"
-    return sets | ({"femnist": data_set} if data_set else {})
+@paper.command(epilog="Example:  holdfast paper toy")
+def toy(out: Annotated[Path | None, typer.Option(help="A file for the picture (.svg .png .pdf).")] = None) -> None:
+    """Print sneak and siege in numbers: the dilemma that two phases solve."""
+    if out is not None:
+        check_target(out, DRAWN)
+    _toy(out)
 
 
-def _names(what: str, name: str, rate: float | None) -> list[str]:
-    """The tables that are asked for."""
-    if what in ("ablation", "cifar"):
-        return [table(what, rate).name]
-    if what == "beyond":
-        return [one for one in TABLES if one.startswith(table(what, RATES[what] if rate is None else rate).name)]
-    if what == "all":
-        return list(TABLES)
-    if what in ASIDES:
-        return []
-    usual = 0.2 if what == "figure" else RATES.get(name)
-    return [table(name, usual if rate is None else rate).name]
+def _printed(found: Iterable[Agreement]) -> int:
+    return sum(len(one.pairs) + len(one.missing) for one in found)
+
+
+def _print(asked: Asked, known: list[Entry], out: Path | None) -> None:
+    """The tables or the figure, to a file if one is named."""
+    grids = [compared(one, asked.setting, known) for one in asked.names]
+    text = aside(asked.what, asked.setting, known) if asked.what in ASIDES else ""
+    if out is not None and asked.what != "figure":  # before anything is printed, for nobody may read on
+        put(text or "\n".join(map(WRITTEN[out.suffix], grids)), out)
+    for shown in grids:
+        printer().print(terminal(shown))
+    typer.echo(text, nl=False)
+    if asked.what == "figure":
+        _figure(group(asked.names[0], asked.setting, known), out or Path(f"{asked.name}.svg"))
 
 
 def _run(todo: Runs, kept: Store, data: Path | None, jobs: int, cluster: str | None, console: Console) -> list[str]:

@@ -24,6 +24,7 @@ from holdfast.experiments.paper import (
     votes,
 )
 from holdfast.experiments.store import Entry, key
+from holdfast.report.agreement import HEADS, agreements
 from holdfast.report.grid import Grid, grid
 from holdfast.report.groups import Group
 from holdfast.report.tables import markdown
@@ -160,12 +161,5 @@ def sections(setting: Setting, entries: Iterable[Entry]) -> dict[str, str]:
 
 
 def summary(setting: Setting, entries: Sequence[Entry]) -> str:
-    """Each table's mean absolute difference to the paper, on each data set on which it was measured."""
-    lines = []
-    for name in [*ORDER, *(name for name in TABLES if name not in ORDER)]:
-        sets = [setting.sets, ON_EMNIST] if TABLES[name].data == "femnist" else [setting.sets]
-        for one in sets:
-            found = measured(name, replace(setting, sets=one), entries)
-            if (off := difference(name, found)) is not None:
-                lines.append([name, one[TABLES[name].data], str(len(found)), f"{off:.3f}"])
-    return _rows(["table", "data set", "cells measured", "mean absolute difference"], lines)
+    """How far each table agrees with the paper, on each data set on which it was measured."""
+    return _rows(HEADS, [one.row() for one in agreements(setting, entries) if one.pairs])
