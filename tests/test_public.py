@@ -10,6 +10,7 @@ import torch
 
 import holdfast
 from holdfast import (
+    _NAMESPACES,
     ARC,
     CWTM,
     NNM,
@@ -35,7 +36,7 @@ X = np.random.default_rng(0).standard_normal((7, 3))
 
 
 class TestNamespaces:
-    @pytest.mark.parametrize("name", ["attacks", "data", "engines", "experiments", "guarantees", "report", "training"])
+    @pytest.mark.parametrize("name", [*_NAMESPACES])
     def test_a_namespace_is_there_without_an_import_of_its_own(self, name: str) -> None:
         done = run([sys.executable, "-c", f"import holdfast; print(holdfast.{name}.__name__)"])
         assert done.stdout == f"holdfast.{name}\n"

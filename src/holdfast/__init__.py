@@ -48,7 +48,7 @@ from holdfast.spec import parse
 from holdfast.twophase import Cent2P, Mean2P, TwoPhase
 
 if _typing.TYPE_CHECKING:
-    from holdfast import attacks, data, engines, experiments, guarantees, report, training
+    from holdfast import attacks, data, engines, experiments, guarantees, report, testing, training
     from holdfast.training.run import Run
     from holdfast.training.train import train
 
@@ -104,11 +104,12 @@ __all__ = [
     "guarantees",
     "parse",
     "report",
+    "testing",
     "train",
     "training",
 ]
 
-_NAMESPACES = ("attacks", "data", "engines", "experiments", "guarantees", "report", "training")
+_NAMESPACES = ("attacks", "data", "engines", "experiments", "guarantees", "report", "testing", "training")
 
 
 def __getattr__(name: str) -> _typing.Any:
