@@ -35,7 +35,7 @@ def is_stopped(error: BaseException) -> bool:
     return isinstance(error, RunNotRunningException)
 
 
-def is_passing(error: Exception) -> bool:
+def is_passing(error: BaseException) -> bool:
     """Whether the SuperLink or the network failed in a way that may pass.
 
     >>> is_passing(httpx.ConnectError("refused")), is_passing(ValueError("a reply that cannot be read"))
