@@ -132,6 +132,8 @@ def test_the_readme_s_figures_come_from_the_results() -> None:
     assert report["pages"](see) == see
     guarantees = (ROOT / "docs" / "guarantees.md").read_text()
     assert report["promises"](guarantees) == guarantees
+    flower = (ROOT / "docs" / "flower.md").read_text()
+    assert report["flower"](flower) == flower
 
 
 def test_every_proved_constant_has_its_proof_in_the_document() -> None:
