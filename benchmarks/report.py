@@ -153,7 +153,7 @@ def flower(text: str) -> str:
     for row in deployed["rows"]:
         said = row["said"] or "nothing to say"
         out.append(f"| {row['what']} | {row['status']}, {row['rounds']} rounds | {row['accuracy']:.2f} | {said} |")
-    text = put(text, "faults", "\n".join([*out, ""]))
+    text = put(put(text, "faults", "\n".join([*out, ""])), "hostile", hostile())
     told = json.loads((RESULTS / "flower.json").read_text())
     kinds = list(next(iter(told["faults"].values())))
     out = [f"| strategy | {' | '.join(kinds)} |", f"| --- |{' --- |' * len(kinds)}"]
@@ -164,6 +164,26 @@ def flower(text: str) -> str:
     for row in told["rows"]:
         out.append(f"| {row['what']} | {row['against']} | {row['measure']} {row['value']:.2g}× (bar {row['bar']}) |")
     return put(text, "cost", "\n".join([*out, ""]))
+
+
+def hostile() -> str:
+    """What one hostile client costs a server in a round, by what it sends, for each size of the model."""
+    rows = json.loads((ROOT / "results" / "flower" / "hostile_cost.json").read_text())["rows"]
+    sizes = {row["d"]: row for row in rows}
+    heads = [f"CPU, d = {d:,} | memory" for d in sizes]
+    out = [f"| it sends | {' | '.join(heads)} | the journal says |", f"| --- |{' ---: | ---: |' * len(sizes)} --- |"]
+    for kind in dict.fromkeys(row["sends"] for row in rows):
+        own = [row for row in rows if row["sends"] == kind]
+        cells = [f"{row['seconds']:.2f} s, {row['times']:.1f}× | {max(0, row['bytes']) / 1e6:+.0f} MB" for row in own]
+        out.append(f"| {kind} | {' | '.join(cells)} | {own[0]['said']} |")
+    out += ["", "An honest round, and what is allowed above it (five times the time; three replies and 64 MB):", ""]
+    out += ["| d | a reply | CPU | peak memory | allowed | kinds that meet both bars |", f"| ---: |{' ---: |' * 5}"]
+    for d, row in sizes.items():
+        met = [one["time_met"] and one["memory_met"] for one in rows if one["d"] == d]
+        peak = f"{row['reply'] / 1e6:.1f} MB | {row['honest_seconds']:.2f} s | {row['honest_bytes'] / 1e6:.0f} MB"
+        allowed = f"{5 * row['honest_seconds']:.2f} s, +{(3 * row['reply'] + 64e6) / 1e6:.0f} MB"
+        out.append(f"| {d:,} | {peak} | {allowed} | {sum(met)} of {len(met)} |")
+    return "\n".join([*out, ""])
 
 
 def distributed(text: str) -> str:

@@ -134,6 +134,8 @@ def test_the_readme_s_figures_come_from_the_results() -> None:
     assert report["checks"](testing) == testing
     guarantees = (ROOT / "docs" / "guarantees.md").read_text()
     assert report["promises"](guarantees) == guarantees
+    flower = (ROOT / "docs" / "flower.md").read_text()
+    assert report["flower"](flower) == flower
 
 
 def test_every_proved_constant_has_its_proof_in_the_document() -> None:

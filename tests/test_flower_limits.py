@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -195,10 +196,10 @@ def over_http(grid: Any) -> Wire:
 
 
 LARGE: dict[str, Callable[[], Any]] = {
-    "setting": lambda: RecordDict({"c": ConfigRecord({"c": "x" * 10**7})}),
-    "name": lambda: RecordDict({"arrays": record_of(MODEL | {"x" * 10**7: np.zeros(1)})}),
-    "error": lambda: Error(0, "x" * 10**7),
-    "metric": lambda: RecordDict({"m": MetricRecord({"m": [1] * 10**7})}),
+    "setting": lambda: RecordDict({"c": ConfigRecord({"c": "x" * 3_000_000})}),
+    "name": lambda: RecordDict({"arrays": record_of(MODEL | {"x" * 3_000_000: np.zeros(1)})}),
+    "error": lambda: Error(0, "x" * 3_000_000),
+    "metric": lambda: RecordDict({"m": MetricRecord({"m": [1] * 3_000_000})}),
 }
 
 
@@ -228,6 +229,23 @@ def test_a_piece_that_is_fetched_again_counts_once(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(wire, "handle_request", _breaking(wire))
     reply = fetched(grid, asked, model)
     assert (model_of(reply.content.array_records["arrays"])["w"] == model["w"]).all()
+
+
+def test_pieces_of_a_refused_reply_stayed_until_the_garbage_collector_ran() -> None:
+    """Flower's threads keep the error, the error their frames, and these the pieces."""
+    model = {f"w{at}": np.random.default_rng(at).random(50_000) for at in range(6)}
+    wide = {name: values.astype(np.longdouble) for name, values in model.items()}  # 4.8 MB, of which 3.5 are fetched
+    replies = [sent(RecordDict({"arrays": record_of(wide)})) for _ in range(5)]
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for grid, asked in replies:
+            assert fetched(grid, asked, model).has_error()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert held < 5e6  # it was 20 MB
 
 
 def _breaking(wire: Wire) -> Callable[[httpx.Request], httpx.Response]:

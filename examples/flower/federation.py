@@ -92,8 +92,9 @@ class Federation:
         return str(told["run-id"])
 
     def status(self, run: str) -> str:
-        """Such as running or finished:completed."""
-        return str(self.flwr("list", NAME, "--run-id", run, "--format", "json")["runs"][0]["status"])
+        """Such as running or finished:completed; not known, if the SuperLink does not say."""
+        runs = self.flwr("list", NAME, "--run-id", run, "--format", "json").get("runs")
+        return str(runs[0]["status"]) if runs else "not known"
 
     def said(self, run: str) -> str:
         """The log of the app."""

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from itertools import islice
+from traceback import clear_frames
 from typing import Any
 
 import httpx
@@ -52,7 +53,7 @@ def pull(grid: Grid, name: str, limits: Limits | None, over: threading.Event) ->
             names = [piece.object_id for piece in islice(iterate_object_tree(tree), limits.objects + 1)]
             if len(names) > limits.objects:
                 raise TooMuch(f"sent more than {limits.objects} pieces")
-            contents = pull_objects(list(dict.fromkeys(names)), _piece(grid, client, limits, over))
+            contents = _contents(list(dict.fromkeys(names)), _piece(grid, client, limits, over))
             check_sizes(contents, limits)
         finally:  # whatever it is, the SuperLink need not keep it
             _confirm(grid, client, root, over)
@@ -60,6 +61,18 @@ def pull(grid: Grid, name: str, limits: Limits | None, over: threading.Event) ->
         reply.metadata.__dict__["_message_id"] = root
         return [reply]
     return []
+
+
+def _contents(names: list[str], piece: Callable[[str], bytes]) -> dict[str, bytes]:
+    """The pieces of these names; if one fails, the others are let go at once.
+
+    Flower's threads keep an error, the error their frames, and these the pieces that came before it.
+    """
+    try:
+        return pull_objects(names, piece)
+    except Exception as error:
+        clear_frames(error.__traceback__)
+        raise
 
 
 def _confirm(grid: HttpGrid, client: Any, root: str, over: threading.Event) -> None:
