@@ -168,7 +168,10 @@ def flower(text: str) -> str:
 
 def hostile() -> str:
     """What one hostile client costs a server in a round, by what it sends, for each size of the model."""
-    rows = json.loads((ROOT / "results" / "flower" / "hostile_cost.json").read_text())["rows"]
+    measured = ROOT / "results" / "flower" / "hostile_cost.json"
+    if not measured.exists():
+        return "Not measured yet.\n"
+    rows = json.loads(measured.read_text())["rows"]
     sizes = {row["d"]: row for row in rows}
     heads = [f"CPU, d = {d:,} | memory" for d in sizes]
     out = [f"| it sends | {' | '.join(heads)} | the journal says |", f"| --- |{' ---: | ---: |' * len(sizes)} --- |"]
