@@ -519,6 +519,7 @@ def late(rank: int, n: int, folder: Path) -> None:
     def dies(t: int) -> None:
         if rank == 2 and t == 3:
             wait_until(given_up, "the others to give up")
+            time.sleep(1)  # they have looked at who is missing; they look again after QUIET seconds
 
     training(rank, n, folder, dies=dies)
 

@@ -206,7 +206,7 @@ def test_a_hostile_file_is_dropped_by_name_and_runs_nothing(kind: str, ending: s
     ("line", "said"),
     [
         ("aggregate 'MeanwO(f=3)' x.npy", "at least 7 vectors"),
-        ("aggregate 'Mean(f=3)' x.npy", "did you mean MeanwO?"),
+        ("aggregate 'MeanO(f=3)' x.npy", "did you mean MeanwO?"),
         ("aggregate 'MeanwO(f=1)' none.npy", "is no file"),
         ("aggregate 'MeanwO(f=1)' x.npy none.npy", "is no file"),
         ("aggregate 'MeanwO(f=1)' x.txt", "the formats are"),

@@ -62,6 +62,8 @@ def public(module: ModuleType) -> Iterator[tuple[str, Any]]:
         if word[0] != "_" and getattr(thing, "__module__", "") == module.__name__ and callable(thing)
     ]  # fmt: skip
     for word in (*getattr(module, "__all__", mine), *LAZY.get(module.__name__, ())):
+        if module.__name__ == "holdfast" and word not in vars(module):
+            continue  # loaded when asked for: it stands with its namespace
         thing = getattr(module, word)
         if callable(thing) and getattr(thing, "__module__", "").startswith("holdfast"):  # not numpy's, under our name
             yield word, thing

@@ -43,8 +43,8 @@ class Sight:
         return min(leaf.computed for leaf in self.points.source.distant)
 
     def exponents_used(self, pivot: int | None) -> bool:
-        """Whether each row has a power of two of its own: from a pivot always, since what is left may be tiny."""
-        return self.exponents is not None or (self.narrow and pivot is not None)
+        """Whether each row has a power of two of its own: seen from a pivot too, since what is left may be tiny."""
+        return self.exponents is not None or (self.narrow and pivot is not None and self.points.mix is None)
 
     def in_range(self, g: np.ndarray, core: int) -> bool:
         """Whether squares stayed in the range of floats; judged by the core-th smallest row."""
