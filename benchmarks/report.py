@@ -177,13 +177,14 @@ def hostile() -> str:
     out = [f"| it sends | {' | '.join(heads)} | the journal says |", f"| --- |{' ---: | ---: |' * len(sizes)} --- |"]
     for kind in dict.fromkeys(row["sends"] for row in rows):
         own = [row for row in rows if row["sends"] == kind]
-        cells = [f"{row['seconds']:.2f} s, {row['times']:.1f}× | {max(0, row['bytes']) / 1e6:+.0f} MB" for row in own]
+        cells = [f"{row['seconds']:.2f} s, {row['times']:.1f}× | {row['bytes'] / 1e6:+.0f} MB" for row in own]
         out.append(f"| {kind} | {' | '.join(cells)} | {own[0]['said']} |")
     out += ["", "An honest round, and what is allowed above it (five times the time; three replies and 64 MB):", ""]
     out += ["| d | a reply | CPU | peak memory | allowed | kinds that meet both bars |", f"| ---: |{' ---: |' * 5}"]
     for d, row in sizes.items():
         met = [one["time_met"] and one["memory_met"] for one in rows if one["d"] == d]
-        peak = f"{row['reply'] / 1e6:.1f} MB | {row['honest_seconds']:.2f} s | {row['honest_bytes'] / 1e6:.0f} MB"
+        least, most = (f"{row[name] / 1e6:.0f}" for name in ("honest_least", "honest_most"))
+        peak = f"{row['reply'] / 1e6:.1f} MB | {row['honest_seconds']:.2f} s | {least} to {most} MB"
         allowed = f"{5 * row['honest_seconds']:.2f} s, +{(3 * row['reply'] + 64e6) / 1e6:.0f} MB"
         out.append(f"| {d:,} | {peak} | {allowed} | {sum(met)} of {len(met)} |")
     return "\n".join([*out, ""])
