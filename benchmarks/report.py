@@ -311,7 +311,7 @@ def checks(text: str) -> str:
         f"{package} {told['versions'][package]}" for name, package in used.items() if name not in told["missing"]
     ]
     about = (
-        f"Every aggregator was told to withstand f = {told['f']} of n = {told['n']} workers, and had {told['seconds']} "
+        f"Every aggregator had to withstand f = {told['f']} of n = {told['n']} workers, with {told['seconds']} "
         f"seconds of processor time for a check ({', '.join(versions)}; `benchmarks/check_peers.py`). "
         "The last rows are rules of holdfast, which have more checks."
     )
