@@ -102,7 +102,7 @@ class Stage(Value):
 
         It has the structure of one update, and the library, dtype and device of most of them, or of `like`.
         """
-        from holdfast.driver import call  # the one look upwards: a rule is a value, and its driver calls it
+        from holdfast.calls import call  # the one look upwards: a rule is a value, and it can be called
 
         return call(self, read(X, repr(self), **reading), rng=rng, start=start, explain=False).value
 
@@ -136,10 +136,11 @@ class Stage(Value):
                [ 1.],
                [31.]])
         """
-        from holdfast.driver import apply
+        from holdfast.calls import apply
 
         made = apply(self, read(X, repr(self), **reading), rng=rng, start=start)
-        return namespace(made[0]).stack(made) if is_array(X) else made
+        first = made[0]
+        return namespace(first).stack(made) if is_array(X) and is_array(first) else made
 
     def decide(
         self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]
@@ -173,7 +174,7 @@ class Stage(Value):
         BrokenRule
             If the rule breaks its contract, as with weights that do not sum to one.
         """
-        from holdfast.driver import call
+        from holdfast.calls import call
 
         return call(self, read(X, repr(self), **reading), rng=rng, start=start, explain=True)
 
