@@ -91,6 +91,10 @@ def _round(asked: Stage, points: Points, rng: Rng | None, *, explain: bool) -> D
                 points, seen, mass = mix_points(stage, points, rng, mass)
             case CoordinateRule():
                 points = points.answered(combine.columns(points.anchored(()), stage, mass))
+            case DistanceRule():
+                anchored, table = measure_for(stage, points, rng)
+                weighed = stage.choose(table.D.copy(), rng, mass, scale=table.scale).weights
+                points = points.answered(combine.weighted_sum(anchored, weighed))
     match last:
         case CoordinateRule():
             points = points.anchored(())

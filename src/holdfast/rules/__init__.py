@@ -9,7 +9,8 @@ from holdfast.rules.exact_mean import MeanExact
 from holdfast.rules.krum import Bulyan, Krum, MultiKrum
 from holdfast.rules.median import GeometricMedian
 from holdfast.rules.mixing import NNM, Bucketing
-from holdfast.rules.nearest import CGE, Medoid, MoNNA, NearestTo
+from holdfast.rules.nearest import CGE, MedianwO, Medoid, MoNNA, NearestTo
+from holdfast.rules.principal import PTM
 from holdfast.rules.spectral import CAF, DnC
 from holdfast.rules.stream import StreamCenterwO
 from holdfast.rules.subsets import MDA, SMEA
@@ -24,10 +25,12 @@ CATALOGUE = {
         OuterMean,
         CenterExact,
         MeanExact,
+        MedianwO,
         NearestTo,
         StreamCenterwO,
         CWM,
         CWTM,
+        PTM,
         MeaMed,
         GeometricMedian,
         Medoid,
@@ -59,6 +62,7 @@ __all__ = [
     "CWTM",
     "MDA",
     "NNM",
+    "PTM",
     "SMEA",
     "Average",
     "Bucketing",
@@ -73,6 +77,7 @@ __all__ = [
     "MeaMed",
     "MeanExact",
     "MeanwO",
+    "MedianwO",
     "Medoid",
     "MoNNA",
     "MultiKrum",
