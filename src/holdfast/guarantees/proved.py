@@ -6,17 +6,20 @@ rule takes; a rule that is missing here has no bound that we know, and unbounded
 
 from __future__ import annotations
 
-from math import inf, prod, sqrt
+from math import ceil, inf, prod, sqrt
 from typing import Any, NamedTuple
 
 from holdfast.rules import (
+    CAF,
     CGE,
     CWM,
     CWTM,
     MDA,
     NNM,
+    PTM,
     SMEA,
     Average,
+    Bulyan,
     CenteredClipping,
     CenterExact,
     CenterwO,
@@ -27,6 +30,7 @@ from holdfast.rules import (
     MeaMed,
     MeanExact,
     MeanwO,
+    MedianwO,
     Medoid,
     MoNNA,
     MultiKrum,
@@ -40,9 +44,10 @@ from holdfast.rules.base import Chain
 
 MEANS = (
     *(Average, OuterCenter, OuterMean, CenterwO, MeanwO, CenterExact, MeanExact, StreamCenterwO, NearestTo),
-    *(CWTM, MeaMed, MDA, SMEA, CGE, DnC, MoNNA),
+    *(CWTM, PTM, MedianwO, MeaMed, MDA, SMEA, CGE, DnC, MoNNA, Bulyan, CAF),
 )
 """Rules that are the mean at f = 0, and so have 0 in every criterion."""
+PULLED = 1e-6  # for each (n-f)/f: what PTM's constant may grow by, since far vectors are brought nearer
 FACTORS = 1100  # so many of at most a half have a product of 0
 
 
@@ -74,8 +79,13 @@ def ours(rule: Any, n: int, f: int, r: int) -> Bounds:
         case CenterExact():
             same = Bound((2 * f * sqrt(h - 1) / h + sqrt(f / q)) ** 2, "CenterExact")
             return {"lambda": Bound(f / h * (1 + sqrt(2 * (h - 1) / h)), "CenterExact"), "kappa": same, "xi": same}
-        case NearestTo():
-            return _near(ours(rule.rule, n, f, r)["kappa"].value, f, q)
+        case NearestTo(rule=inner):
+            around = ours(inner, n, f, r).get("kappa")
+            return {} if around is None else _near(around.value, f, q, around.fails)
+        case MedianwO():
+            return _near((sqrt(2 * h * (h - 1)) / q + sqrt(f / q)) ** 2, f, q)
+        case PTM():
+            return {"kappa": Bound(f / q * (1 + PULLED * h / f), "PTM")}
         case MeaMed():
             return _near(_median(n, f, False), f, q)
         case StreamCenterwO():
@@ -89,7 +99,7 @@ def ours(rule: Any, n: int, f: int, r: int) -> Bounds:
         case GeometricMedian(iterations=None):
             return {"kappa": Bound(n / q, "GeometricMedian")}
         case Medoid():
-            return {"kappa": Bound((1 + 2 * sqrt(2) * h / q) ** 2, "Medoid")}
+            return {"kappa": Bound(2 * h * (h - 1) / q**2, "Medoid"), "lambda": Bound((h - 1) / q, "Medoid")}
         case Krum() | MultiKrum():
             return _krum(rule, n, f)
         case MDA():
@@ -102,6 +112,8 @@ def ours(rule: Any, n: int, f: int, r: int) -> Bounds:
             inner = ours(last, n, f if mine is None else mine, r).get("kappa")  # more liars expected: a larger one
             if inner is None:
                 return {}
+            if inner.value == inf:
+                return _unbounded()
             return {"kappa": Bound((1 + sqrt(2)) ** 2 * f / q * (inner.value + 1), "NNM", inner.fails)}
     return _hopeless(rule, f)
 
@@ -132,7 +144,7 @@ def is_mean(rule: Any, n: int) -> bool:
     """Whether the rule is the plain mean at f = 0."""
     if isinstance(rule, MultiKrum):
         return (rule.m or n) == n
-    return isinstance(rule, MEANS)
+    return isinstance(rule, MEANS) or (n == 1 and isinstance(rule, (CWM, GeometricMedian, Medoid, Krum)))
 
 
 def _hopeless(rule: Any, f: int) -> Bounds:
@@ -142,19 +154,23 @@ def _hopeless(rule: Any, f: int) -> Bounds:
             lost = f > 0
         case GeometricMedian():  # a fixed number of steps
             lost = f > 0
-        case DnC(filter=1.0):
-            lost = f > 1
+        case DnC(filter=c) if c <= 1:
+            lost = f > 1 or ceil(c * f) < f
         case Chain():
             lost = any(isinstance(stage, Clip) for stage in rule.parts)
         case _:
             lost = isinstance(rule, (NormBoundedMean, CenteredClipping))
-    return {name: Bound(inf, "unbounded rules") for name in ("lambda", "kappa", "xi", "zeta")} if lost else {}
+    return _unbounded() if lost else {}
+
+
+def _unbounded() -> Bounds:
+    return {name: Bound(inf, "unbounded rules") for name in ("lambda", "kappa", "xi", "zeta")}
 
 
 def _centerwo(rule: CenterwO, n: int, f: int) -> Bounds:
     h, q = n - f, n - 2 * f
     members = 2 * f - min(1.0, f / q)
-    xi = (sqrt(2 / h) * members + sqrt(f / q)) ** 2
+    xi = min((sqrt(2 / h) * members + sqrt(f / q)) ** 2, (8 * f * f + 2 * f) * h / q**2)
     if rule.candidates is None or rule.candidates >= n:
         kappa = (members / sqrt(h - 1) + sqrt(f / q)) ** 2
         return {
@@ -165,7 +181,7 @@ def _centerwo(rule: CenterwO, n: int, f: int) -> Bounds:
     m = rule.candidates
     # C(f, m) / C(n, m): no candidate is honest; with one, the radius is at most the diameter
     missed = prod(max(0, f - i) / (n - i) for i in range(min(m, FACTORS)))
-    same = Bound(xi, "CenterwO", missed)
+    same = Bound((sqrt(2 / h) * members + sqrt(f / q)) ** 2, "CenterwO", missed)
     return {"lambda": Bound((3 * f - 1) / h, "CenterwO", missed), "kappa": same, "xi": same}
 
 
@@ -184,8 +200,10 @@ def _k_set(name: str, n: int, f: int, r: int, g: float, alpha: float) -> Bounds:
     }
 
 
-def _near(inner: float, f: int, q: int) -> Bounds:
-    return {"kappa": Bound(f / q * (1 + sqrt(1 + inner)) ** 2, "nearest to an answer")}
+def _near(inner: float, f: int, q: int, fails: float = 0.0) -> Bounds:
+    if inner == inf:
+        return {}  # the nearest vectors may be close all the same
+    return {"kappa": Bound(f / q * (1 + sqrt(1 + inner)) ** 2, "nearest to an answer", fails)}
 
 
 def _median(n: int, f: int, lower: bool) -> float:

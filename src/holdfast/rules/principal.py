@@ -8,7 +8,7 @@ from holdfast.rules.base import DistanceRule, Distances, Mixing, Rng, Stage, Tol
 from holdfast.rules.clustering import even, finite
 
 FAR = 1e3  # radii beyond which only the direction of a vector matters
-FLAT = 1e-10  # variance of an axis, in squared radii, below which it is rounding
+FLAT = 4 * float(np.finfo(float).eps)  # of the largest variance and for each vector: below, an axis is rounding
 
 
 def tightest(D: Distances, f: int) -> tuple[int, float]:
@@ -98,6 +98,6 @@ class PTM(DistanceRule):
         G = G - G.mean(axis=0)
         G = G - G.mean(axis=1, keepdims=True)
         variance, V = np.linalg.eigh((G + G.T) / 2)
-        V = V[:, variance > FLAT * n]
+        V = V[:, variance > FLAT * n * variance[-1]]
         u = V @ np.sort(V, axis=0)[self.f : n - self.f].mean(axis=0)
         return np.asarray(1 / n + u - u.mean())
