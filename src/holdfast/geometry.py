@@ -160,7 +160,7 @@ def certify(sight: Sight, group: Group, seen: Seen) -> tuple[np.ndarray, float]:
     a = sight.lengths(group.K, group.pivot, g)
     bound = (a[left, None] + a) ** 2
     exact = (wide and not sight.narrow) or sight.kind == "f8"
-    loose = sight.gamma(wide=wide) * bound > TRUST[exact] * D  # of few rows we ask no less
+    loose = (sight.gamma(wide=wide) * bound > TRUST[exact] * D) | (D == 0)  # of few rows we ask no less
     if not exact and not sight.exponents_used(group.pivot):  # squares of two tiny rows have left the range of float32
         loose |= np.maximum(a[left, None], a) ** 2 < RANGE["f4"][0]
     out_of_sight = np.isinf(D) & np.isinf(g[left, None]) & np.isinf(g)  # two such rows may still be close
@@ -191,8 +191,15 @@ def repair(sight: Sight, group: Group, doubtful: np.ndarray, table: Table) -> li
                 _, g = sight.gram(near, near[:0], own, wide=True)
                 bound = sight.gamma(wide=True) * sight.lengths(near, own, g) ** 2
                 table.D[table.row[own], near] = g
-                table.error = max(table.error, _part(bound, g, (g > 0) & np.isfinite(g)))
+                table.error = max(table.error, _part(bound, g, (g > 0) & np.isfinite(g)), _lost(sight, own, near, g))
     return again
+
+
+def _lost(sight: Sight, own: int, near: np.ndarray, g: np.ndarray) -> float:
+    """Infinite if squares of differences became zero though the rows differ, so that no part of them is known."""
+    zero = near[(g == 0) & (near != own)]
+    differ = len(zero) and sight.points.mix is None and not sight.points.copies(own, zero)
+    return np.inf if differ else 0.0
 
 
 def components(doubtful: np.ndarray, left: np.ndarray, n: int) -> Iterator[tuple[np.ndarray, int]]:

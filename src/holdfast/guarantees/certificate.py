@@ -43,7 +43,7 @@ class Certificate:
     S‖ ≤ anywhere, which liars can make as large as they like. None: F is not the mean of n - f of the vectors.
 
     F is the weighted sum before it is rounded to the dtype of the updates, or, where the updates were measured again,
-    the answer as it was given. With `measure=`, everything is about the measured entries alone.
+    the answer as it was given, which `offset` at most is away from the mean of the kept. With `measure=`, everything is about the measured entries alone.
     """
 
     rule: str
@@ -55,6 +55,7 @@ class Certificate:
     deviation: float | None = None
     pull: float | None = None
     alpha: float | None = None
+    offset: float = 0.0
 
     def within(self, deviation: float | None = None) -> float | None:
         """How far the mean of any S of at most this deviation can be; by default that of the kept vectors."""
@@ -63,7 +64,7 @@ class Certificate:
         if self.deviation is None:
             return None
         spread = self.deviation if deviation is None else deviation
-        by_lemma = sqrt(self.f / (self.n - 2 * self.f)) * (spread + self.deviation)
+        by_lemma = sqrt(self.f / (self.n - 2 * self.f)) * (spread + self.deviation) + self.offset
         return min(by_lemma, sqrt(self.kappa) * spread if self.kappa < inf else inf, self.anywhere)
 
     def __str__(self) -> str:
@@ -114,10 +115,11 @@ def certificate(
     T, alpha = _spread(D[:n, :n], kept, error, found)
     with np.errstate(over="ignore"):  # back into the units of the vectors
         e = lengths(D, w, error)[:n] / scale
-    if not clear:
+    offset = 0.0 if kept is None or len(D) == n else _offset(D, kept, error) / scale
+    if not clear or error == inf:  # a measured zero between vectors that differ, or digits that were lost
         T, alpha, e = None, None, np.full(n, inf)
     kappa, how = min(
-        (relative(D, w, n, f, error) if clear else inf, "this round's vectors"),
+        (relative(D, w, n, f, error) if clear and error < inf else inf, "this round's vectors"),
         (_approximation(alpha, n, f), "its cost and the least that any set can have"),
         (_rounded(_promised(decision, n, f), D, n, f, error, *rounding), "the rule's own bound"),
         key=lambda found: found[0],
@@ -129,10 +131,11 @@ def certificate(
         f,
         kappa,
         how,
-        _anywhere(e, kept, f),
+        _anywhere(e, kept, f) + offset,
         deviation,
-        None if deviation is None else sqrt(f / (n - 2 * f)) * deviation,
+        None if deviation is None else sqrt(f / (n - 2 * f)) * deviation + offset,
         alpha,
+        offset,
     )
 
 
@@ -161,6 +164,13 @@ def _length(leaf: Leaf) -> float:
     """The length of the answer, which is the leaf's last row of ours."""
     place = leaf.place
     return float(np.sqrt(place.fetch(place.squares(place.cast(leaf.extras[-1], "f8")[None, :]))[0]))
+
+
+def _offset(D: Array, kept: Array, error: float) -> float:
+    """How far the answer, the last point, is from the mean of the kept at most."""
+    w = np.zeros(len(D))
+    w[kept] = 1 / len(kept)
+    return float(lengths(D, w, error)[-1])
 
 
 def _rounded(kappa: float, D: Array, n: int, f: int, error: float, unit: float, size: float) -> float:
