@@ -22,6 +22,7 @@ from holdfast.rules import (
     CWTM,
     MDA,
     NNM,
+    PTM,
     SMEA,
     Average,
     Bucketing,
@@ -35,6 +36,7 @@ from holdfast.rules import (
     MeaMed,
     MeanExact,
     MeanwO,
+    MedianwO,
     Medoid,
     MoNNA,
     MultiKrum,
@@ -85,7 +87,9 @@ def oracle(rule: Stage, X: Any, rng: np.random.Generator | None = None, start: A
         case CAF(f=f):
             return caf(X, f)
         case NearestTo(rule=inner):
-            return mean(X[nearest(X, oracle(inner, X), n - (inner.tolerance() or 0))])
+            return mean(X[nearest(X, oracle(inner, X), n - rule.tolerance())])
+        case PTM(f=f):
+            return principal_trimmed_mean(X, f)
     raise TypeError(f"no oracle for {rule!r}")
 
 
@@ -113,6 +117,8 @@ def kept(rule: Stage, X: Any) -> tuple[int, ...] | None:
             return (int(np.argmin(sums)),)
         case CGE(f=f):
             return tuple(sorted(nearest(X, np.zeros(X.shape[1], Real), n - f)))
+        case MedianwO(f=f):
+            return cluster(X, n - f, lambda squares: total(np.sqrt(square) for square in squares))
         case MoNNA(f=f, pivot=pivot):
             return tuple(sorted(nearest(X, X[pivot], n - f)))
         case DnC(f=f, filter=c):
@@ -266,6 +272,22 @@ def dnc(X: Array, k: int) -> tuple[int, ...]:
     """The k rows of least square along the principal direction (Shejwalkar and Houmansadr 2021)."""
     along = principal(X, np.ones(len(X), Real))[1]
     return tuple(sorted(int(i) for i in np.argsort(along, kind="stable")[:k]))
+
+
+def principal_trimmed_mean(X: Array, f: int) -> Array:
+    """Far rows brought to 1,000 radii of the tightest ball, then the trimmed mean along each principal axis."""
+    n = len(X)
+    centre = min(range(n), key=lambda i: ranked(X, X[i])[n - f - 1])
+    radius = ranked(X, X[centre])[n - f - 1]
+    if radius == 0:
+        return X[centre]
+    limit = max(Real(1000), 2 * n * (2 + np.sqrt(Real(n)))) * radius
+    away = np.array([norm(x - X[centre]) for x in X], Real)
+    X = X[centre] + (X - X[centre]) * np.minimum(1, limit / np.maximum(away, limit))[:, None]
+    Y = X - mean(X)
+    axes = np.linalg.svd((Y / radius).astype(float))[2].astype(Real)
+    axes = axes - (axes @ axes.T - np.eye(len(axes))) @ axes / 2  # one step of Newton towards right angles
+    return np.asarray(mean(X) + np.array([mean(np.sort(Y @ u)[f : n - f, None])[0] for u in axes], Real) @ axes, Real)
 
 
 def caf(X: Array, f: int) -> Array:

@@ -46,7 +46,7 @@ WITHIN_RULES = [
     {"base"},
     {"average", "clustering", "coordinate"},
     {"clipping", "exact_center", "exact_mean", "krum", "mixing", "stream"},
-    {"median", "nearest", "spectral", "subsets"},
+    {"median", "nearest", "principal", "spectral", "subsets"},
 ]
 
 

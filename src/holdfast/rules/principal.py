@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast.rules.base import DistanceRule, Distances, Mixing, Rng, Stage, Tolerance, Weights, value
+from holdfast.rules.clipping import BEYOND
 from holdfast.rules.clustering import even, finite
 
 FAR = 1e3  # radii beyond which only the direction of a vector matters
@@ -31,6 +32,7 @@ class Nearer(Mixing):
     """
 
     f: Tolerance
+    beyond: float = BEYOND  # of a vector out of sight, the part that is kept
 
     def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
         n = len(D)
@@ -38,6 +40,7 @@ class Nearer(Mixing):
         limit = reach(n) * np.sqrt(square)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             shrink = np.where(D[centre] > limit**2, limit / np.sqrt(D[centre]), 1.0)
+        shrink[np.isinf(D[centre])] = self.beyond
         M = np.diag(shrink)
         M[:, centre] += 1 - shrink
         return M
@@ -84,7 +87,7 @@ class PTM(DistanceRule):
     source = "ours; we know of no earlier use"
 
     def stages(self) -> tuple[Stage, ...]:
-        return (Nearer(self.f), self)
+        return (Nearer(self.f), Nearer(self.f), Nearer(self.f, 0.0), self)
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         n = len(D)
