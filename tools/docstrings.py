@@ -14,6 +14,7 @@ import enum
 import importlib
 import inspect
 import io
+import logging
 import re
 import sys
 import typing
@@ -24,6 +25,7 @@ from typing import Any
 ROOMS = ("attacks", "data", "training", "guarantees", "experiments", "report", "testing")
 ENGINES = ("flower", "ddp", "sharded")
 MODULES = ("holdfast", *(f"holdfast.{room}" for room in ROOMS), *(f"holdfast.engines.{name}" for name in ENGINES))
+LAZY = {"holdfast.training": ("Workers", "fill")}  # public names that bring torch along, and so are in no __all__
 MAX_NAMES = 200
 SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "See Also", "Notes", "References", "Examples")
 HEADING = re.compile(r"^(\S.*)\n-{3,}$", re.M)
@@ -37,7 +39,7 @@ def public(modules: tuple[str, ...]) -> dict[str, Any]:
     waiting, seen = list(modules), set[int]()
     while waiting:
         module = importlib.import_module(waiting.pop(0))
-        for name in module.__all__:
+        for name in (*module.__all__, *LAZY.get(module.__name__, ())):
             thing, path = getattr(module, name), f"{module.__name__}.{name}"
             if isinstance(thing, ModuleType):
                 inside = thing.__name__.startswith(f"{module.__name__}.") and hasattr(thing, "__all__")
@@ -131,14 +133,13 @@ def examples(path: str, doc: str) -> Iterator[str]:
 
 def members(thing: Any) -> Iterator[tuple[str, Any, bool]]:
     """The public methods and properties of a class, each once, and whether their arguments must be explained."""
-    ours = [base for base in getattr(thing, "__mro__", ()) if base.__module__.startswith("holdfast")]
-    for owner in ours:
-        for name, member in vars(owner).items():
-            above = ours[ours.index(owner) + 1 :]
+    for owner in getattr(thing, "__mro__", ()):
+        for name, member in vars(owner).items() if owner.__module__.startswith("holdfast") else ():
+            again = any(name in vars(base) for base in owner.__mro__[1:])  # its docstring may stand there
             real = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
-            again = any(name in vars(base) for base in above)  # its docstring may stand there
             if inspect.isfunction(real) and (name[0] != "_" or name in CALLED) and (real.__doc__ or not again):
-                yield name, member, not isinstance(member, property) and (owner is thing or name in CALLED)
+                own = owner is thing and not again
+                yield name, member, not isinstance(member, property) and (own or name in CALLED)
 
 
 def check(modules: tuple[str, ...] = MODULES) -> list[str]:
@@ -165,6 +166,7 @@ def check(modules: tuple[str, ...] = MODULES) -> list[str]:
 
 def main() -> int:
     """Print what was found; 1 if anything was."""
+    logging.disable()  # examples may log
     modules = tuple(sys.argv[1:]) or MODULES
     found = check(modules)
     print("\n".join(found) or f"{len(public(modules))} public names have docstrings that teach")
