@@ -84,7 +84,7 @@ def needed(thing: Any) -> list[str]:
     out = ["Parameters"] if takes_arguments(thing) and parameters(thing) else []
     if not isinstance(thing, type) and returns(thing):
         out.append("Yields" if "Iterator" in str(inspect.signature(thing).return_annotation) else "Returns")
-    if getattr(thing, "promise", "") or getattr(thing, "source", ""):  # rules, attacks
+    if isinstance(source := getattr(thing, "source", ""), str) and source:  # rules, attacks
         out += ["Notes", "References"]
     return [*out, "Examples"]
 
