@@ -31,10 +31,11 @@ browser: install  ## Chromium from Debian's packages, for the tests of the pages
 	command -v chromium >/dev/null || test -n "$$CHROMIUM" || $(ROOT) sh -c \
 	  'apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null'
 
-lint: install  ## ruff, ruff format, mypy strict
+lint: install  ## ruff, ruff format, mypy strict, docstrings of public names
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
+	$(RUN)/python tools/docstrings.py
 
 check: lint  ## lint, types, core tests; for every commit
 	$(RUN)/pytest -n 2 $(CORE)

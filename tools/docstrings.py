@@ -22,9 +22,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-ROOMS = ("attacks", "data", "training", "guarantees", "experiments", "report", "testing")
-ENGINES = ("flower", "ddp", "sharded")
-MODULES = ("holdfast", *(f"holdfast.{room}" for room in ROOMS), *(f"holdfast.engines.{name}" for name in ENGINES))
+ROOMS = "attacks data training guarantees experiments report testing engines.flower engines.ddp engines.sharded"
+MODULES = ("holdfast", *(f"holdfast.{room}" for room in ROOMS.split()))
 LAZY = {"holdfast.training": ("Workers", "fill")}  # public names that bring torch along, and so are in no __all__
 MAX_NAMES = 200
 SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "See Also", "Notes", "References", "Examples")
@@ -37,16 +36,15 @@ def public(modules: tuple[str, ...]) -> dict[str, Any]:
     """The public names and what they stand for; what several modules export has its first name only."""
     found: dict[str, Any] = {}
     waiting, seen = list(modules), set[int]()
-    while waiting:
-        module = importlib.import_module(waiting.pop(0))
-        for name in (*module.__all__, *LAZY.get(module.__name__, ())):
-            thing, path = getattr(module, name), f"{module.__name__}.{name}"
-            if isinstance(thing, ModuleType):
-                inside = thing.__name__.startswith(f"{module.__name__}.") and hasattr(thing, "__all__")
-                waiting += [thing.__name__] if inside and thing.__name__ not in (*modules, *waiting) else []
+    for path in waiting:  # which grows
+        module = importlib.import_module(path)
+        for name in (*module.__all__, *LAZY.get(path, ())):
+            thing = getattr(module, name)
+            if isinstance(thing, ModuleType) and hasattr(thing, "__all__") and thing.__name__ not in waiting:
+                waiting.append(thing.__name__)
             if id(thing) not in seen:
                 seen.add(id(thing))
-                found[path] = thing
+                found[f"{path}.{name}"] = thing
     return found
 
 
@@ -64,67 +62,48 @@ def documented(text: str) -> list[str]:
 
 def parameters(thing: Any) -> list[str]:
     """The names that a call takes; `**reading: Unpack[Reading]` counts as the keys of `Reading`."""
-    names = []
+    if isinstance(thing, enum.EnumMeta) or getattr(thing, "_is_protocol", False):  # which are not called
+        return []
+    names: list[str] = []
     for name, one in inspect.signature(thing).parameters.items():
         packed = re.fullmatch(r"Unpack\[(\w+)\]", str(one.annotation)) if one.kind is one.VAR_KEYWORD else None
-        keys = typing.get_type_hints(thing.__globals__[packed[1]]) if packed else {name: None}
-        names += [key for key in keys if key != "self" and not key.startswith("_")]
-    return names
-
-
-def returns(thing: Any) -> bool:
-    """Whether a function gives something back."""
-    return str(inspect.signature(thing).return_annotation) not in ("None", "NoReturn", "<class 'NoneType'>")
+        names += typing.get_type_hints(thing.__globals__[packed[1]]) if packed else [name]
+    return [name for name in names if name != "self" and name[0] != "_"]
 
 
 def needed(thing: Any) -> list[str]:
     """The sections that a class or a function must have."""
     if isinstance(thing, type) and issubclass(thing, BaseException):
         return []
-    out = ["Parameters"] if takes_arguments(thing) and parameters(thing) else []
-    if not isinstance(thing, type) and returns(thing):
-        out.append("Yields" if "Iterator" in str(inspect.signature(thing).return_annotation) else "Returns")
+    out = ["Parameters"] if parameters(thing) else []
+    back = "None" if isinstance(thing, type) else str(inspect.signature(thing).return_annotation)
+    if back not in ("None", "NoReturn"):
+        out.append("Yields" if back.startswith(("Iterator", "Generator")) else "Returns")
     if isinstance(source := getattr(thing, "source", ""), str) and source:  # rules, attacks
         out += ["Notes", "References"]
     return [*out, "Examples"]
 
 
-def takes_arguments(thing: Any) -> bool:
-    """Whether a call has arguments to explain; enumerations and protocols are not called."""
-    return not (isinstance(thing, enum.EnumMeta) or getattr(thing, "_is_protocol", False))
-
-
-def first_line(doc: str) -> Iterator[str]:
-    """What is wrong with the first line."""
+def wrong(thing: Any, doc: str, wanted: list[str]) -> Iterator[str]:
+    """What is wrong with the first line, the sections, the parameters and the examples."""
     line, _, rest = doc.partition("\n")
     if not line.endswith(".") or SENTENCES.search(line):
         yield f"the first line is not one sentence that ends in a period: {line!r}"
     if rest and not rest.startswith("\n"):
         yield "the first line goes on in a second one"
-
-
-def shape(thing: Any, doc: str, wanted: list[str]) -> Iterator[str]:
-    """What is wrong with the sections and the parameters."""
-    yield from first_line(doc)
-    held = list(sections(doc))[1:]
+    text = sections(doc)
+    held = list(text)[1:]
     if strange := [name for name in held if name not in SECTIONS]:
         yield f"unknown sections: {', '.join(strange)}"
     elif held != sorted(held, key=SECTIONS.index):
         yield f"the sections stand in another order than {', '.join(SECTIONS)}"
-    if missing := [name for name in wanted if name not in held and not (name == "Returns" and "Yields" in held)]:
+    if missing := [name for name in wanted if name not in held]:
         yield f"no section {', '.join(missing)}"
-    if "Parameters" in held and takes_arguments(thing):
-        told, real = documented(sections(doc)["Parameters"]), parameters(thing)
-        if sorted(told) != sorted(real):
-            yield f"Parameters explains {', '.join(told)}; the call takes {', '.join(real)}"
-    if isinstance(thing, type) and issubclass(thing, BaseException) and "Raised" not in doc and "raises" not in doc:
+    if "Parameters" in held and sorted(told := documented(text["Parameters"])) != sorted(real := parameters(thing)):
+        yield f"Parameters explains {', '.join(told)}; the call takes {', '.join(real)}"
+    if isinstance(thing, type) and issubclass(thing, BaseException) and not re.search("Raised|raises", doc):
         yield "no sentence says when it is raised"
-
-
-def examples(path: str, doc: str) -> Iterator[str]:
-    """The examples that fail in a namespace of their own."""
-    test = doctest.DocTestParser().get_doctest(doc, {"__name__": "__main__"}, path, path, 0)
-    said = io.StringIO()
+    test, said = doctest.DocTestParser().get_doctest(doc, {"__name__": "__main__"}, line, line, 0), io.StringIO()
     if doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.write).failed:
         yield f"an example fails alone: {' '.join(said.getvalue().split())[:400]}"
     if any(doctest.SKIP in example.options for example in test.examples):
@@ -132,14 +111,13 @@ def examples(path: str, doc: str) -> Iterator[str]:
 
 
 def members(thing: Any) -> Iterator[tuple[str, Any, bool]]:
-    """The public methods and properties of a class, each once, and whether their arguments must be explained."""
+    """The public methods and properties of a class, and whether their arguments must be explained."""
     for owner in getattr(thing, "__mro__", ()):
         for name, member in vars(owner).items() if owner.__module__.startswith("holdfast") else ():
             again = any(name in vars(base) for base in owner.__mro__[1:])  # its docstring may stand there
             real = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
             if inspect.isfunction(real) and (name[0] != "_" or name in CALLED) and (real.__doc__ or not again):
-                own = owner is thing and not again
-                yield name, member, not isinstance(member, property) and (own or name in CALLED)
+                yield name, real, name in CALLED or (owner is thing and not again)
 
 
 def check(modules: tuple[str, ...] = MODULES) -> list[str]:
@@ -148,19 +126,15 @@ def check(modules: tuple[str, ...] = MODULES) -> list[str]:
     if len(names) > MAX_NAMES:
         found.append(f"{len(names)} public names; at most {MAX_NAMES}")
     for path, thing in names.items():
-        if not inspect.isclass(thing) and not inspect.isroutine(thing):
-            continue
-        doc = inspect.cleandoc(thing.__doc__ or "")
-        found += [f"{path}: {what}" for what in (*shape(thing, doc, needed(thing)), *examples(path, doc))]
-        for name, member, whole in members(thing):
-            if id(member) in read:
-                continue
-            read.add(id(member))
-            doc = inspect.getdoc(getattr(thing, name)) or ""
-            real = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
-            wanted = needed(real)[:-1] if whole and parameters(real) else []
-            told = (*shape(real, doc, wanted), *examples(path, doc))
-            found += [f"{path}.{name}: {what}" for what in told]
+        if inspect.isclass(thing) or inspect.isroutine(thing):
+            doc = inspect.cleandoc(thing.__doc__ or "")
+            found += [f"{path}: {what}" for what in wrong(thing, doc, needed(thing))]
+            for name, real, whole in members(thing):
+                if id(real) not in read:
+                    read.add(id(real))
+                    wanted = needed(real)[:-1] if whole and parameters(real) else []
+                    told = wrong(real, inspect.getdoc(getattr(thing, name)) or "", wanted)
+                    found += [f"{path}.{name}: {what}" for what in told]
     return found
 
 
@@ -168,8 +142,7 @@ def main() -> int:
     """Print what was found; 1 if anything was."""
     logging.disable()  # examples may log
     modules = tuple(sys.argv[1:]) or MODULES
-    found = check(modules)
-    print("\n".join(found) or f"{len(public(modules))} public names have docstrings that teach")
+    print("\n".join(found := check(modules)) or f"{len(public(modules))} public names have docstrings that teach")
     return 1 if found else 0
 
 
