@@ -85,18 +85,17 @@ def _section(lines: list[str]) -> str:
     """What stands below a heading of numpydoc that explains names.
 
     >>> print(_section(["f : int", "    At least 0."]))
-    `f`
-    :   int. At least 0.
+    `f` : int
+    :   At least 0.
     """
     out: list[list[str]] = []
     for line in lines:
         if line.startswith(" "):
             out[-1].append(line.strip())
         else:
-            name, _, kind = line.partition(" : ")
-            out.append([name, f"{kind}." if kind else ""])
-    items = [(name, " ".join(filter(None, told))) for name, *told in out]
-    return "\n\n".join(f"`{name}`\n:   {told}" if told else f"`{name}`" for name, told in items)
+            name, mark, kind = line.partition(" : ")
+            out.append([f"`{name}`{mark}{kind}"])
+    return "\n\n".join("\n:   ".join(filter(None, (name, " ".join(told)))) for name, *told in out)
 
 
 def _terms(lines: list[str]) -> str:

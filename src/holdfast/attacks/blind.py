@@ -233,7 +233,8 @@ class Silent(Attack):
 
     Notes
     -----
-    In a round of known workers silence counts as a message of no use.
+    Silence is no fault: it does not count when a round is refused for too many dropped updates. f is lowered for
+    silent workers while they and the dropped ones can all be among the f.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What can be said of one round, of whoever may have lied in it.
+"""What can be said of one round, whichever workers were Byzantine.
 
 The true honest vectors are some S of n - f of the n, nobody knows which. Relative to their variance, the distance of
 any rule's answer to their mean is bounded for every S (relative.py); in the units of the vectors, it is under
@@ -143,7 +143,7 @@ def certificate(
     Returns
     -------
     Certificate
-        Bounds that hold whoever the honest workers are.
+        Bounds that hold for every set of workers that could be the honest ones.
 
     Raises
     ------

@@ -34,14 +34,14 @@ MOST = 5  # rules in a list
 
 @dataclass(frozen=True)
 class Advice:
-    """A rule of the short list, and why it stands there.
+    """A rule of the short list, with the reason for its place.
 
     Parameters
     ----------
     rule : Stage or TwoPhase
         The rule.
     why : str
-        Why it stands where it stands.
+        The reason for its place.
     cost : float
         Its work, in passes over one worker's vector.
     promises : dict from str to Promise

@@ -63,7 +63,7 @@ class Krum(_Krum):
     with :math:`N(x_i)` the :math:`n - f - 2` vectors nearest to :math:`x_i` without itself.
 
     Guarantee: (f, κ)-robust for κ = (√(2(n-f)) + √(f+1))² / (n-2f-1). With `others="n-f-1"`
-    κ = (√(2(n-f)) + √f)² / (n-2f). docs/guarantees.md has the proofs.
+    it is κ = (√(2(n-f)) + √f)² / (n-2f). docs/guarantees.md has the proofs.
 
     Cost: O(n² d) time. Ties go to the lowest index. A vector that is not finite is dropped. More than f of them raise
     `TooManyFaults`.

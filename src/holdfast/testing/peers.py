@@ -124,7 +124,7 @@ def find_aggregator(text: str, *, f: int) -> Peer:
         ``"package.module:name"`` for a function of an array, or for a class whose values are such functions. If it has
         a parameter `f`, it is given f.
     f : int
-        How many Byzantine workers it is told to withstand.
+        How many Byzantine workers it must withstand.
 
     Returns
     -------

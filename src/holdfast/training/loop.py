@@ -51,8 +51,8 @@ class Round:
     events : tuple of str
         What was out of the ordinary.
     kappa : float or None
-        Certified, if it was asked for: whoever was honest, the squared distance of the aggregate to their mean is at
-        most this number of their variances. None where nothing is proved.
+        Certified, if it was asked for: for every set of workers that could be the honest ones, the squared distance of
+        the aggregate to their mean is at most this number of their variances. None where nothing is proved.
 
     Examples
     --------

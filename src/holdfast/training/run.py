@@ -73,8 +73,8 @@ class Run:
     byzantine : int
         How many of them lie in fact: the last ones.
     present : int or None
-        How many workers, drawn anew, take part in a round. None: all. Byzantine workers among themselves send honest
-        updates.
+        How many workers, drawn anew, take part in a round. None: all. In a round without an honest
+        worker, the Byzantine workers send honest updates.
     rounds : int
         How many rounds are run.
     batch : int
