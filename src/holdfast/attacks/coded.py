@@ -39,8 +39,8 @@ class CodedPGA(Attack):
     .. math:: \bar x_H - \gamma p, \quad \gamma = 1, q, q^2, \dots
 
     p is the vector of signs or, against Krum and CWM, the unit vector of the mean. The first γ counts that moves the
-    answer farthest (the nearer candidate, in two phases). Against the average it sends :math:`10^{20} (\bar x_H - 20
-    \, \mathrm{sign})`.
+    answer farthest (the nearer candidate, in two phases). Against the average it sends
+    :math:`10^{20} (\bar x_H - 20 \, \mathrm{sign})`.
 
     A vector of signs is √d long, thousands of honest spreads, so rules that filter see it at once and the search finds
     nothing. `PGA` searches on the honest scale.

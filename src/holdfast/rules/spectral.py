@@ -46,9 +46,9 @@ class CAF(DistanceRule):
     Notes
     -----
     All weights c start at 1. While :math:`\sum_i c_i > n - 2f`, those far along the direction v of largest variance
-    are lowered, :math:`c_i \leftarrow c_i (1 - \tau_i / \tau_{max})` with :math:`\tau_i = \langle v, x_i - \mu_c
-    \rangle^2` and the largest taken over vectors that still have weight. The mean :math:`\mu_c` of the step with the
-    least largest eigenvalue is the answer.
+    are lowered to :math:`c_i (1 - \tau_i / \tau_{max})`, where :math:`\tau_i = \langle v, x_i - \mu_c \rangle^2`. The
+    largest is taken over vectors that still have weight. The mean :math:`\mu_c` of the step with the least largest
+    eigenvalue is the answer.
 
     Every step takes the last weight of at least one vector, so the filter ends after n steps at most. Others take the
     maximum over all vectors; far ones without weight then make it endless. Eigenvectors are exact, without a random
