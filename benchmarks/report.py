@@ -345,9 +345,9 @@ def searches() -> str:
     out = [
         "# What the optimum costs",
         "",
-        "`MeanExact(f)` searches for the best set of n - f vectors. This table shows what the search costs after the",
-        "distances are known, on Gaussian vectors with the default `cap`. A gap of 0 means that the answer is proved to be",
-        "optimal. `make bench` measures it and writes this page from `results/benchmarks/search.json`.",
+        "`MeanExact(f)` searches for the best set of n - f vectors. This table shows what the search costs after",
+        "the distances are known, on Gaussian vectors with the default `cap`. A gap of 0 means that the answer is",
+        "proved to be optimal. `make bench` measures it and writes this page from `results/benchmarks/search.json`.",
         "",
         "| n, f | nodes | seconds | gap |",
         "| --- | --- | --- | --- |",
