@@ -81,7 +81,7 @@ def paragraphs(text: str) -> Iterator[Sentence]:
 def plain(text: str) -> str:
     """The words as they are read: no link targets, no emphasis; code and formulas are one word."""
     text = re.sub(r"\]\([^)]*\)", "]", text)
-    text = re.sub(r"`[^`]*`|\$[^$]*\$", "code", text)
+    text = re.sub(r"`[^`]*`|\$[^$]*\$", "`code`", text)  # the mark stays: code can begin a sentence
     return re.sub(r"[*_\[\]]", "", text)
 
 
