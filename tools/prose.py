@@ -83,7 +83,7 @@ def plain(text: str) -> str:
     """The words as they are read: no link targets, no emphasis; code and formulas are one word."""
     text = re.sub(r"\]\([^)]*\)", "]", text)
     text = re.sub(r"`[^`]*`|\$[^$]*\$", "`code`", text)  # the backquote stays: a sentence may begin with code
-    text = FORMULA.sub("formula", text)
+    text = FORMULA.sub("Formula", text)  # a sentence may begin with one
     return re.sub(r"[*_\[\]]", "", text)
 
 
