@@ -23,7 +23,9 @@ ORDER = [
     {"kinds"},
     {"combine", "decision", "settle", "sight"},
     {"geometry"},
+    {"mix"},
     {"driver"},
+    {"calls"},
     {"rules"},
     {"twophase"},
     {"spec"},
@@ -36,10 +38,10 @@ ORDER = [
     {"cli"},
 ]
 UPWARDS = {
-    ("contract", "driver"),
+    ("contract", "calls"),
     ("contract", "decision"),
     ("kinds", "decision"),
-}  # a rule is called by its driver, looked up at the call
+}  # what a call does is looked up at the call
 WITHIN_RULES = [
     {"base"},
     {"average", "clustering", "coordinate"},

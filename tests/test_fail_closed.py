@@ -132,7 +132,7 @@ class TestCore:
     def test_a_refused_round_reads_no_distances(self, monkeypatch: pytest.MonkeyPatch) -> None:
         updates = read(rows(6, bad=4), "test")
         updates.look()
-        monkeypatch.setattr("holdfast.driver.distances", None)
+        monkeypatch.setattr("holdfast.mix.distances", None)
         with pytest.raises(TooManyFaults):
             decide(MeanwO(f=2), updates)
         assert updates.measured == {}

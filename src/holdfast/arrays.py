@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable
+from functools import lru_cache
 from types import ModuleType
 from typing import Any, Literal, Protocol, TypeGuard
 
@@ -102,10 +103,11 @@ def _tensor(x: Any) -> Array:
     return x.resolve_neg().numpy() if x.device.type == "cpu" and x.dtype in viewable() else x.resolve_neg()
 
 
-def viewable() -> tuple[Hashable, ...]:
+@lru_cache(maxsize=1)
+def viewable() -> frozenset[Hashable]:
     """The dtypes of CPU tensors that numpy can view; of the others torch itself computes."""
     t = sys.modules["torch"]
-    return (t.float16, t.float32, t.float64, t.uint8, t.int8, t.int16, t.int32, t.int64, t.bool)
+    return frozenset((t.float16, t.float32, t.float64, t.uint8, t.int8, t.int16, t.int32, t.int64, t.bool))
 
 
 def _jax(x: Array) -> Array:

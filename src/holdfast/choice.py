@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,22 @@ class Choice:
     bound: float | None = None
     power: int = 2
     ball: tuple[int, float] | None = None
+
+    def unscaled(self, scale: float) -> Choice:
+        """The same choice with lengths in the units of the vectors, which were multiplied by the scale."""
+        cost, bound = (None if x is None else float(unscaled(x, scale, self.power)) for x in (self.cost, self.bound))
+        ball = None if self.ball is None else (self.ball[0], float(unscaled(self.ball[1], scale, 1)))
+        return replace(self, cost=cost, bound=bound, ball=ball)
+
+
+def unscaled(measured: np.ndarray | float, scale: float, power: int) -> np.ndarray:
+    """Lengths to this power, back in the units of the vectors; what has no room there becomes inf or 0."""
+    out = np.array(measured)
+    if scale != 1.0:
+        with np.errstate(over="ignore", under="ignore"):
+            for _ in range(power):
+                out = np.asarray(out / scale)
+    return out
 
 
 def checked_weights(who: object, weights: object, shape: tuple[int, ...]) -> np.ndarray:

@@ -140,7 +140,7 @@ class Stage(Value):
         >>> MeanwO(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
         array([1.])
         """
-        from holdfast.driver import call  # the one look upwards: a rule is a value, and its driver calls it
+        from holdfast.calls import call  # the one look upwards: a rule is a value, and it can be called
 
         return call(self, read(X, repr(self), **reading), rng=rng, start=start, explain=False).value
 
@@ -187,10 +187,11 @@ class Stage(Value):
                [ 1.],
                [31.]])
         """
-        from holdfast.driver import apply
+        from holdfast.calls import apply
 
         made = apply(self, read(X, repr(self), **reading), rng=rng, start=start)
-        return namespace(made[0]).stack(made) if is_array(X) else made
+        first = made[0]
+        return namespace(first).stack(made) if is_array(X) and is_array(first) else made
 
     def decide(
         self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]
@@ -237,7 +238,7 @@ class Stage(Value):
         >>> decision.kept, decision.dropped
         ((0, 1), {3: 'not finite'})
         """
-        from holdfast.driver import call
+        from holdfast.calls import call
 
         return call(self, read(X, repr(self), **reading), rng=rng, start=start, explain=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -9,6 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from holdfast.contract import Stage
+
+log = logging.getLogger("holdfast")
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,3 +148,10 @@ class Decision:
         wide = [max(len(row[c]) for row in rows) for c in range(4)]
         lines = ["  ".join([*(t.ljust(w) for t, w in zip(row, wide, strict=False)), row[4]]).rstrip() for row in rows]
         return "\n".join([self.summary(), *lines])
+
+
+def announced(decision: Decision) -> Decision:
+    """The decision; a warning in the log says that f was lowered."""
+    if decision.note:
+        log.warning("%r: %s", decision.rule, decision.note)
+    return decision

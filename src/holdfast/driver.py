@@ -3,44 +3,21 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import numpy as np
 
 from holdfast import combine
-from holdfast.choice import Choice, checked_weights
+from holdfast.choice import Choice, unscaled
 from holdfast.contract import Rng, Stage
 from holdfast.decision import Decision
 from holdfast.errors import BadInput
-from holdfast.geometry import distances, remember
-from holdfast.kinds import CoordinateRule, DistanceRule, Mixing, OnePass
+from holdfast.kinds import CoordinateRule, DistanceRule, Mixing, OnePass, check_rng
+from holdfast.mix import measure_for, mix_points, place_start
 from holdfast.points import NotFinite, Points
 from holdfast.settle import note_of, settled
 from holdfast.updates import Distances, Updates
 
 log = logging.getLogger("holdfast")
-
-
-def call(stage: Stage, updates: Updates, *, rng: Rng | None, start: object, explain: bool) -> Decision:
-    """Decide as a user's call does: refuse a start that the rule does not use, and warn if f was lowered."""
-    if start is not None and not stage.starts():
-        raise BadInput(f"{stage!r} was given a start, which it does not use; leave it out.")
-    return announced(decide(stage, updates, rng=rng, start=start, explain=explain))
-
-
-def announced(decision: Decision) -> Decision:
-    """The decision; a warning says that f was lowered."""
-    if decision.note:
-        log.warning("%r: %s", decision.rule, decision.note)
-    return decision
-
-
-def check_rng(stage: Stage, rng: object) -> None:
-    """Refuse what is no generator, and a rule that draws without one."""
-    if rng is not None and not isinstance(rng, Rng):
-        raise BadInput(f"{stage!r} was given rng = {rng!r}; pass rng=numpy.random.default_rng(seed).")
-    if stage.random and rng is None:
-        raise BadInput(f"{stage!r} draws at random; pass rng=numpy.random.default_rng(seed).")
 
 
 def decide(
@@ -75,7 +52,7 @@ def decide(
     check_rng(stage, rng)
     if isinstance(stage, OnePass):
         return stage.one_pass(updates)
-    at = updates.place(start, f"{stage!r} was given a start") if start is not None and stage.starts() else None
+    at = place_start(stage, updates, start)
     if updates.known is None and _reads_all(stage, updates):  # it looks on the way
         rows = updates.sound()
         try:
@@ -88,21 +65,6 @@ def decide(
             return decision
     updates.look()
     return _round(stage, Points.rows(updates, updates.sound(), at), rng, explain=explain)
-
-
-def apply(stage: Stage, updates: Updates, *, rng: Rng | None = None, start: object = None) -> list[Any]:
-    """The updates that a stage without an answer makes of these."""
-    if stage.answers:
-        raise BadInput(f"{stage!r} answers with one vector; call it instead of apply.")
-    check_rng(stage, rng)
-    at = updates.place(start, f"{stage!r} was given a start") if start is not None and stage.starts() else None
-    updates.look()
-    points = Points.rows(updates, updates.sound(), at)
-    for part in settled(stage, updates).stages():
-        if isinstance(part, Mixing):
-            points, _, _ = mix_points(part, points, rng)
-    points = points.anchored(())
-    return [updates.answer(combine.weighted_sum(points, weights)) for weights in np.eye(points.k)]
 
 
 def _reads_all(stage: Stage, updates: Updates) -> bool:
@@ -136,13 +98,13 @@ def _round(asked: Stage, points: Points, rng: Rng | None, *, explain: bool) -> D
             if explain:
                 weights[rows] = combine.shares(points, last)[: len(rows)]
         case DistanceRule():
-            points, seen = _measured(last, points, rng)
+            points, seen = measure_for(last, points, rng)
             choice = last.choose(seen.D.copy(), rng, mass, scale=seen.scale)
             values = combine.weighted_sum(points, choice.weights)
             weights[rows] = points.over_basis(choice.weights)[: len(rows)]
         case _:
             raise BadInput(f"{last!r} is no rule that can answer; take a DistanceRule or a CoordinateRule.")
-    dropped, note = updates.dropped(), note_of(rule, asked, updates)
+    dropped, note, choice = updates.dropped(), note_of(rule, asked, updates), choice.unscaled(seen.scale)
     if dropped:
         log.info("%r dropped %s", asked, "; ".join(f"{i}: {why}" for i, why in dropped.items()))
     if note:
@@ -155,61 +117,13 @@ def _round(asked: Stage, points: Points, rng: Rng | None, *, explain: bool) -> D
         weights=weights,
         dropped=dropped,
         rows=rows,
-        distances=_unscaled(seen.D, seen.scale, 2) if seen.D.size and len(seen.D) == seen.D.shape[1] else None,
+        distances=unscaled(seen.D, seen.scale, 2) if seen.D.size and len(seen.D) == seen.D.shape[1] else None,
         mixed=points.mix is not None or len(seen.D) != len(rows),
         error=seen.error,
         scale=seen.scale,
-        cost=_length(choice.cost, seen.scale, choice.power),
-        bound=_length(choice.bound, seen.scale, choice.power),
+        cost=choice.cost,
+        bound=choice.bound,
         note=note,
-        ball=_ball(choice, points, seen.scale),
+        ball=None if choice.ball is None or points.mix is not None else (int(rows[choice.ball[0]]), choice.ball[1]),
         measure="share" if isinstance(last, CoordinateRule) else "weight",
     )
-
-
-def _measured(stage: Stage, points: Points, rng: Rng | None) -> tuple[Points, Distances]:
-    """The points with the stage's anchors behind them, and the distances that it asks for."""
-    points = points.anchored(stage.anchors)
-    f = stage.tolerance()
-    core = None if f is None else points.k - f  # any k - f rows hold an honest one
-    return points, distances(points, stage.centres(points.names(), rng), wide=stage.precise, core=core)
-
-
-def mix_points(
-    stage: Mixing, points: Points, rng: Rng | None, mass: np.ndarray | None = None
-) -> tuple[Points, Distances, np.ndarray | None]:
-    """The points that a stage makes of these, the distances that it saw, and the new masses."""
-    seen_from, seen = _measured(stage, points, rng)
-    scaled = stage.scaled(seen.scale)
-    D = seen.D.copy()
-    M, mass = (scaled.mix(D, rng), None) if mass is None else scaled.mix_by_mass(D, mass, rng)
-    M = checked_weights(stage, M, (stage.size(points.k), len(seen_from)))
-    if len(M) == points.k and np.array_equal(M, np.eye(*M.shape)):  # not the first rows alone
-        return points, seen, mass
-    made, after = seen_from.mixed(M), scaled.distances_after(seen.D, M)
-    centres = stage.centres(made.names(), rng) if after is not None else None
-    if after is not None and centres is not None:
-        table = Distances(after, seen.scale, seen.error)
-        remember(made.anchored(stage.anchors), centres, table, wide=stage.precise, core=stage.tolerance())
-    return made, seen, mass
-
-
-def _ball(choice: Choice, points: Points, scale: float) -> tuple[int, float] | None:
-    """The cluster's ball with a worker's name, while points are workers."""
-    if choice.ball is None or points.mix is not None:
-        return None
-    return int(points.names()[choice.ball[0]]), _length(choice.ball[1], scale, 1) or 0.0
-
-
-def _length(cost: float | None, scale: float, power: int) -> float | None:
-    return None if cost is None else float(_unscaled(np.float64(cost), scale, power))
-
-
-def _unscaled(measured: np.ndarray | np.float64, scale: float, power: int) -> np.ndarray:
-    """Back into the units of the vectors; what has no room there becomes inf or 0."""
-    if scale == 1.0:
-        return np.array(measured)
-    with np.errstate(over="ignore", under="ignore"):
-        for _ in range(power):
-            measured = np.float64(1) * measured / scale
-    return np.asarray(measured)

@@ -183,6 +183,7 @@ class TorchSums(HostSums):
         Y = np.asarray(Y)
         n, columns = Y.shape
         pieces = -(-columns // BLOCK)
+        pieces += pieces % 2  # two cores share them evenly
         width = columns // pieces // ALIGNED * ALIGNED if Y.dtype == np.float32 and columns >= BLOCK else 0
         if width:  # pieces of equal width, of which few columns are left over
             xp, whole = self.torch.xp, Y[:, : pieces * width]

@@ -97,3 +97,11 @@ class OnePass(Stage):
     def one_pass(self, updates: Updates) -> Decision:
         """Decide about updates that were read."""
         raise BrokenRule(f"{type(self).__name__} does not say what it does.")
+
+
+def check_rng(stage: Stage, rng: object) -> None:
+    """Refuse what is no generator, and a rule that draws without one."""
+    if rng is not None and not isinstance(rng, Rng):
+        raise BadInput(f"{stage!r} was given rng = {rng!r}; pass rng=numpy.random.default_rng(seed).")
+    if stage.random and rng is None:
+        raise BadInput(f"{stage!r} draws at random; pass rng=numpy.random.default_rng(seed).")

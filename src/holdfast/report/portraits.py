@@ -19,7 +19,8 @@ from matplotlib.patches import Circle
 
 from holdfast.attacks import Attack, Spread, View, Zero
 from holdfast.decision import Decision
-from holdfast.driver import decide, mix_points
+from holdfast.driver import decide
+from holdfast.mix import mix_points
 from holdfast.points import Points
 from holdfast.reading import read
 from holdfast.rules import CWTM

@@ -11,10 +11,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from holdfast.arrays import Array, detached, is_array, library, namespace
-from holdfast.decision import Decision
-from holdfast.driver import announced, check_rng
+from holdfast.decision import Decision, announced
 from holdfast.errors import BadInput
 from holdfast.geometry import distances
+from holdfast.kinds import check_rng
 from holdfast.points import Points
 from holdfast.reading import Reading, check_on_excess, read, typical
 from holdfast.rules.base import OnePass, Rng, Tolerance, value

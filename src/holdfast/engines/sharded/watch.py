@@ -25,7 +25,7 @@ from torch.distributed.rendezvous import rendezvous
 from holdfast.errors import BadInput, BrokenRule, HoldfastError, listing
 
 BEAT, QUIET, GRACE = 0.5, 3.0, 2.0  # seconds: between signs of life, until their lack means death, to end by oneself
-OVER, TOLD, STOPPED = "over", "told", "stopped while "
+OVER, TOLD, SEEN, STOPPED = "over", "told", "seen", "stopped while "
 LINK = re.compile("gloo|nccl|connection|timed out|timeout|peer|socket", re.IGNORECASE)  # words of a broken exchange
 _current: Watch | None = None
 _begun = 0
@@ -95,10 +95,11 @@ class Watch:
     def explained(self, error: Exception) -> RankFailed:
         """Who is missing, told to all; asked by a rank whose exchange has failed."""
         self.stopping = True
-        self.say(f"{STOPPED}{self.what}", True)
         why = self._lost()
         with suppress(Exception):
-            before, until = self._signs(), time.monotonic() + QUIET
+            before, until = self._first_look(), time.monotonic() + QUIET
+            self.say(f"{STOPPED}{self.what}", True)
+            self.sign()
             while time.monotonic() < until and not self.store.check([OVER]):
                 time.sleep(0.1)
             known = self.store.get(OVER).decode() if self.store.check([OVER]) else ""
@@ -124,6 +125,11 @@ class Watch:
     def _signs(self) -> dict[int, list[Any]]:
         names = {rank: f"rank {rank}" for rank in range(self.size)}
         return {rank: json.loads(self.store.get(name)) for rank, name in names.items() if self.store.check([name])}
+
+    def _first_look(self) -> dict[int, list[Any]]:
+        """The signs as the first rank saw them whose exchange failed: those who come later do not change them."""
+        seen = self.store.compare_set(SEEN, "", json.dumps(self._signs()))
+        return {int(rank): sign for rank, sign in json.loads(seen).items()}
 
     def _missing(self, before: dict[int, list[Any]], after: dict[int, list[Any]]) -> str:
         """One sentence about ranks that gave no sign, or have not come where the others wait; "" if there are none."""
