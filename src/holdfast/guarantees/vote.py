@@ -413,8 +413,8 @@ def enough(election: Ballot | Numeric, voters: Voters) -> float:
     For exact losses, whose honest gaps have mean g and standard deviation s: a share of at most :math:`s^2/(s^2+g^2)`
     of them is not positive (Cantelli), so a ballot needs
     :math:`g > s \sqrt{\lfloor m/2 \rfloor / (\lceil m/2 \rceil - f)}`, `Numeric`
-    :math:`g > s \sqrt{f/(m-2f)} + margin`. Neither can be smaller. For reports of batches read the mean and the deviation
-    of what the honest report.
+    :math:`g > s \sqrt{f/(m-2f)} + margin`. Neither can be smaller. For reports of batches read the mean and the
+    deviation of what the honest report.
 
     Examples
     --------
