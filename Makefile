@@ -31,16 +31,17 @@ browser: install  ## Chromium from Debian's packages, for the tests of the pages
 	command -v chromium >/dev/null || test -n "$$CHROMIUM" || $(ROOT) sh -c \
 	  'apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null'
 
-lint: install  ## ruff, ruff format, mypy strict
+lint: install  ## ruff, ruff format, mypy strict, docstrings of public names
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
+	$(RUN)/python tools/docstrings.py
 
 check: lint  ## lint, types, core tests; for every commit
-	$(RUN)/pytest -n 2 $(CORE)
+	$(RUN)/pytest -n 2 --dist worksteal $(CORE)
 
 test: lint browser  ## what CI runs: lint, types, all tests, in a real browser too
-	$(RUN)/pytest -n 2
+	$(RUN)/pytest -n 2 --dist worksteal
 
 bare:  ## the tests that need no extra, in an environment that has none
 	test -x $(VENV)-bare/bin/python || $(PYTHON) -m venv $(VENV)-bare
@@ -66,7 +67,7 @@ fuzz: install  ## drawn inputs that no other run has seen: rules, files, replies
 	$(RUN)/python tests/fuzz.py $(FUZZ_MINUTES) -n 2
 
 cover: install  ## line and branch coverage of the core, at least 95 %
-	$(RUN)/pytest -n 2 --cov --cov-report=term --cov-fail-under=95
+	$(RUN)/pytest -n 2 --dist worksteal --cov --cov-report=term --cov-fail-under=95
 
 docs: install  ## the site of the documentation, in site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict  # without --quiet, which would hide what strict counts
@@ -99,7 +100,7 @@ screens: browser  ## the pictures of both pages in docs/see.md, in a real browse
 	$(RUN)/python benchmarks/screens.py
 
 certify: install  ## try to break every proved constant and certificate: 10,000 rounds and more a rule, all honest sets; half an hour
-	HOLDFAST_CLOUDS=5000 $(RUN)/pytest -q -n 2 tests/test_guarantees.py -k never_claims_less
+	HOLDFAST_CLOUDS=5000 $(RUN)/pytest -q -n 2 --dist worksteal tests/test_guarantees.py -k never_claims_less
 	$(RUN)/python benchmarks/certify.py
 	$(RUN)/python benchmarks/report.py
 

@@ -102,5 +102,13 @@ def test_a_fresh_import_brings_numpy_and_array_api_compat_alone() -> None:
 
 
 def test_modules_are_short() -> None:
+    """Docstrings do not count: they may explain as much as they need."""
     for path in SOURCE.rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= 300, path.name
+        text = path.read_text()
+        assert len(text.splitlines()) - _lines_of_docstrings(ast.parse(text)) <= 300, path.name
+
+
+def _lines_of_docstrings(tree: ast.Module) -> int:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    documented = [node.body[0] for node in ast.walk(tree) if isinstance(node, kinds) and ast.get_docstring(node)]
+    return sum((first.end_lineno or first.lineno) - first.lineno + 1 for first in documented)

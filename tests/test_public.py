@@ -41,6 +41,19 @@ class TestNamespaces:
         done = run([sys.executable, "-c", f"import holdfast; print(holdfast.{name}.__name__)"])
         assert done.stdout == f"holdfast.{name}\n"
 
+    @pytest.mark.parametrize("path", ["guarantees.bounds", "experiments.store", "report.plots"])
+    def test_a_module_of_a_namespace_is_there_too_and_brings_nothing_heavy(self, path: str) -> None:
+        heavy = "sorted({'torch', 'matplotlib', 'flwr', 'ray'} & set(sys.modules))"
+        done = run([sys.executable, "-c", f"import sys, holdfast; print(holdfast.{path}.__all__ != [], {heavy})"])
+        assert done.stdout == "True []\n"
+
+    @pytest.mark.parametrize("name", ["guarantees", "experiments", "report"])
+    def test_a_namespace_lists_its_modules(self, name: str) -> None:
+        namespace = getattr(holdfast, name)
+        assert set(namespace.__all__) <= set(dir(namespace))
+        with pytest.raises(AttributeError, match=f"module 'holdfast.{name}' has no attribute 'nonsense'"):
+            _ = namespace.nonsense
+
     def test_train_and_run_are_at_hand(self) -> None:
         result = holdfast.train(holdfast.Run(rule="MeanwO(f=1)", workers=4, byzantine=1, rounds=2))
         assert result.run.rule == MeanwO(f=1)

@@ -33,9 +33,10 @@ PHRASES = {
     r"in order to": "use 'to'",
     r"e\.g\.|i\.e\.": "write 'for example' or 'that is'",
 }
-WRITTEN = re.compile(r"<!-- (\w[\w-]*) -->.*?<!-- /\1 -->", re.S)  # by a command
+WRITTEN = re.compile(r"<!-- (\w[\w. -]*) -->.*?<!-- /\1 -->", re.S)  # by a command
 FENCE = re.compile(r"^( *)(```|~~~).*?^\1\2[^\n]*$", re.S | re.M)
 CODE = re.compile(r"``?[^`]*``?|^ *(>>>|\.\.\.|\.\. ).*$", re.M)  # in a docstring
+FORMULA = re.compile(r"\S+(?: [-+·/=<>≤≥≼≽∈⊂] \S*[^\s.,;:])+")  # in plain letters, as in κ ≤ 4f/q
 END = re.compile(r"(?<=[.!?:;])[)\"'”]*\s+(?=[\"'“(]?[A-Z0-9`*\[])")
 
 
@@ -81,7 +82,8 @@ def paragraphs(text: str) -> Iterator[Sentence]:
 def plain(text: str) -> str:
     """The words as they are read: no link targets, no emphasis; code and formulas are one word."""
     text = re.sub(r"\]\([^)]*\)", "]", text)
-    text = re.sub(r"`[^`]*`|\$[^$]*\$", "code", text)
+    text = re.sub(r"`[^`]*`|\$[^$]*\$", "`code`", text)  # the backquote stays: a sentence may begin with code
+    text = FORMULA.sub("Formula", text)  # a sentence may begin with one
     return re.sub(r"[*_\[\]]", "", text)
 
 

@@ -72,7 +72,7 @@ def _section(name: str, attack: Any, short: str | None) -> str:
         f"**Source.** {sources.linked(attack.source) or 'a fault, not a paper'}.{paper}",
     ]
     seen = f"![{name}: where the liars' rows go](pictures/attack-{name}.svg){{ .portrait }}"
-    return "\n\n".join([f"## {name}", f"`{signature(attack)}`", seen, first, *facts, BELOW, rest])
+    return "\n\n".join([f"## {name}", f"`{signature(attack)}`", seen, first, *facts, BELOW, sources.linked(rest)])
 
 
 def _vote(name: str, voter: Any) -> str:

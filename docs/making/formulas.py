@@ -8,6 +8,7 @@ from inspect import cleandoc
 
 from latex2mathml.converter import convert
 
+NAMED = ("Parameters", "Attributes", "Returns", "Yields", "Raises")  # sections that explain names
 SPANS = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.S)
 
 
@@ -43,7 +44,8 @@ def markdown(doc: str) -> str:
     \\[x^2\\]
     """
     parts = [_part(part) for part in re.split(r"\n\s*\n", cleandoc(doc))]
-    return re.sub(r":math:`(.*?)`", r"\\(\1\\)", "\n\n".join(parts), flags=re.S)
+    text = re.sub(r":math:`(.*?)`", r"\\(\1\\)", "\n\n".join(parts), flags=re.S)
+    return re.sub(r"(?<![`\w])docs/([a-z]+)\.md", r"[docs/\1.md](\1.md)", text)
 
 
 def split(doc: str) -> tuple[str, str]:
@@ -55,7 +57,10 @@ def split(doc: str) -> tuple[str, str]:
 def _part(part: str) -> str:
     lines = part.splitlines()
     if len(lines) > 2 and set(lines[1]) == {"-"}:
-        return f"**{lines[0]}**\n\n{_section(lines[2:])}"
+        below = _section(lines[2:]) if lines[0] in NAMED else _part("\n".join(lines[2:]))
+        return f"**{lines[0]}**\n\n{below}"
+    if lines[0].startswith(".. ["):
+        return _references(part)
     if lines[0].startswith(".. math::"):
         return f"\\[{' '.join(line.strip() for line in lines)[len('.. math::') :].strip()}\\]"
     if lines[0].startswith(">>>"):
@@ -66,24 +71,31 @@ def _part(part: str) -> str:
     return part if at is None else "\n".join([*lines[:at], "", _part("\n".join(lines[at:]))])
 
 
+def _references(part: str) -> str:
+    """The papers of a docstring as a list.
+
+    >>> print(_references(".. [1] Nobody 1901,\\n   A title.\\n.. [2] Another."))
+    - Nobody 1901, A title.
+    - Another.
+    """
+    return "\n".join(f"- {' '.join(one.split())}" for one in re.split(r"^\.\. \[\d+\]", part, flags=re.M)[1:])
+
+
 def _section(lines: list[str]) -> str:
-    """What stands below a heading of numpydoc: names with their explanation, or an example.
+    """What stands below a heading of numpydoc that explains names.
 
     >>> print(_section(["f : int", "    At least 0."]))
-    `f`
-    :   int. At least 0.
+    `f` : int
+    :   At least 0.
     """
-    if lines[0].startswith(">>>"):
-        return _part("\n".join(lines))
     out: list[list[str]] = []
     for line in lines:
         if line.startswith(" "):
             out[-1].append(line.strip())
         else:
-            name, _, kind = line.partition(" : ")
-            out.append([name, f"{kind}." if kind else ""])
-    items = [(name, " ".join(filter(None, told))) for name, *told in out]
-    return "\n\n".join(f"`{name}`\n:   {told}" if told else f"`{name}`" for name, told in items)
+            name, mark, kind = line.partition(" : ")
+            out.append([f"`{name}`{mark}{kind}"])
+    return "\n\n".join("\n:   ".join(filter(None, (name, " ".join(told)))) for name, *told in out)
 
 
 def _terms(lines: list[str]) -> str:

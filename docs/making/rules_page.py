@@ -60,7 +60,7 @@ def _section(name: str, rule: Any, value: Any, told: dict[str, str]) -> str:
         f"**Source.** {sources.linked(_begun(told['source']))}.",
     ]
     seen = f"![{_seen(name, value)}](pictures/{name}.svg){{ .portrait }}"
-    return "\n\n".join([f"## {name}", f"`{signature(rule)}`", seen, first, *facts, BELOW, rest])
+    return "\n\n".join([f"## {name}", f"`{signature(rule)}`", seen, first, *facts, BELOW, sources.linked(rest)])
 
 
 def _begun(words: str) -> str:

@@ -98,16 +98,65 @@ class Stage(Value):
         return Chain((*_parts(self), *_parts(other)))
 
     def __call__(self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]) -> Any:
-        """Return the aggregate of the updates X: the `value` of what `decide` returns for the same arguments.
+        """Return the aggregate of the updates X.
 
-        It has the structure of one update, and the library, dtype and device of most of them, or of `like`.
+        Parameters
+        ----------
+        X : array of shape (n, ...), or sequence of n updates
+            One row or one entry for each worker.
+        rng : numpy.random.Generator, optional
+            For rules that draw.
+        start : update, optional
+            For rules that start somewhere, such as `CenteredClipping`.
+        like : update, optional
+            An update of the right structure. Updates of another structure are then dropped and reported; without it,
+            the call raises.
+        measure : callable, optional
+            Says by name which entries count in distances. Without it, all do.
+        on_excess : "refuse" or "lower"
+            What happens if more updates are dropped than the rule tolerates: an error, or a lower f.
+        names : sequence, optional
+            The workers' names in order, for the sentences of errors. Without it, their row numbers.
+
+        Returns
+        -------
+        update
+            The `value` of what `decide` returns for the same arguments. It has the structure of one update, and the
+            library, dtype and device of most of them, or of `like`.
+
+        Raises
+        ------
+        TooManyFaults
+            If more updates were dropped than the rule tolerates.
+        BadInput
+            If no answer can be given for another reason, such as too few updates.
+        BrokenRule
+            If the rule breaks its contract.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from holdfast import MeanwO
+        >>> MeanwO(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
+        array([1.])
         """
         from holdfast.calls import call  # the one look upwards: a rule is a value, and it can be called
 
         return call(self, read(X, repr(self), **reading), rng=rng, start=start, explain=False).value
 
     def aggregate(self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]) -> Any:
-        """Return the aggregate of the updates X: another way to write a call of the rule."""
+        """Return the aggregate of the updates X; another way to write a call of the rule.
+
+        Parameters
+        ----------
+        X, rng, start, like, measure, on_excess, names
+            As for a call of the rule.
+
+        Returns
+        -------
+        update
+            The aggregate, as a call of the rule returns it.
+        """
         return self(X, rng=rng, start=start, **reading)
 
     def apply(self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]) -> Any:
@@ -115,11 +164,13 @@ class Stage(Value):
 
         Parameters
         ----------
-        X, rng, start, like, measure, on_excess, names : as for `decide`
+        X, rng, start, like, measure, on_excess, names
+            As for `decide`.
 
         Returns
         -------
-        array of shape (k, ...), if X is an array; else a list of k updates
+        array of shape (k, ...), or list of k updates
+            An array, if X is one.
 
         Raises
         ------
@@ -151,14 +202,19 @@ class Stage(Value):
         ----------
         X : array of shape (n, ...), or sequence of n updates
             An `Updates` that was read before is used as it is, with the reading that it has.
-        rng : numpy.random.Generator, for rules that draw
-        start : an update, for rules that start somewhere
-        like : an update of the right structure
-            Updates of another structure are then dropped and reported; without it, the call raises.
-        measure : function that says by name which entries count in distances; usually all do
-        on_excess : "refuse" (the default) or "lower"
+        rng : numpy.random.Generator, optional
+            For rules that draw.
+        start : update, optional
+            For rules that start somewhere, such as `CenteredClipping`.
+        like : update, optional
+            An update of the right structure. Updates of another structure are then dropped and reported; without it,
+            the call raises.
+        measure : callable, optional
+            Says by name which entries count in distances. Without it, all do.
+        on_excess : "refuse" or "lower"
             What happens if more updates are dropped than the rule tolerates: an error, or a lower f.
-        names : the workers' names in order, for the sentences of errors; usually their row numbers
+        names : sequence, optional
+            The workers' names in order, for the sentences of errors. Without it, their row numbers.
 
         Returns
         -------
@@ -173,6 +229,14 @@ class Stage(Value):
             If no answer can be given for another reason, such as too few updates.
         BrokenRule
             If the rule breaks its contract, as with weights that do not sum to one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from holdfast import MeanwO
+        >>> decision = MeanwO(f=1).decide(np.array([[0.0], [1.0], [2.0], [np.nan]]))
+        >>> decision.kept, decision.dropped
+        ((0, 1), {3: 'not finite'})
         """
         from holdfast.calls import call
 

@@ -16,14 +16,54 @@ log = logging.getLogger("holdfast")
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """One round.
+    """What a rule decided about one round: the answer, who was kept, left out or dropped, and why.
 
-    `weights` has one entry for each worker: its weight in the answer, or, for rules on single coordinates, the
-    share of coordinates in which it was used (`measure` says which). `distances` are the squared distances that the
-    last distance stage saw, over `rows` unless it saw `mixed` ones, each wrong by at most the part `error` of it; if
-    their squares leave the range of floats they were measured at another `scale`. `cost` is the rule's own cost and
-    `bound` a lower bound on the optimal one, where known. `ball` is the cluster that the rule found, kept (Inner) or
-    left out (Outer): the worker at its centre and its radius.
+    Parameters
+    ----------
+    rule : Stage
+        The rule that decided, with the f of this round.
+    asked : Stage
+        The rule that was asked for. It differs from `rule` if f was lowered.
+    n : int
+        How many updates came.
+    value : update
+        The aggregate.
+    weights : numpy.ndarray
+        One entry for each worker: its weight in the answer, or the share of coordinates in which it was used
+        (`measure` says which).
+    dropped : dict
+        The workers whose updates could not be used, each with the reason.
+    rows : numpy.ndarray
+        The workers that were looked at.
+    distances : numpy.ndarray or None
+        The squared distances that the last distance stage saw, over `rows` unless `mixed`.
+    mixed : bool
+        Whether the distances are between mixed vectors, not between the workers' own.
+    error : float
+        Each distance is wrong by at most this part of it.
+    scale : float
+        Where squares leave the range of floats, the factor at which distances were measured.
+    cost : float or None
+        The rule's own cost, where it has one.
+    bound : float or None
+        A lower bound on the optimal cost, where it is known.
+    note : str
+        What is worth a line in the log, such as a lowered f.
+    ball : tuple or None
+        The cluster that the rule found: the worker at its centre, and its radius. Inner rules keep it, Outer rules
+        leave it out.
+    measure : "weight" or "share"
+        What `weights` holds: weights, or, for rules on single coordinates, shares of coordinates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import MeanwO
+    >>> decision = MeanwO(f=1).decide(np.array([[0.0], [1.0], [2.0], [90.0]]))
+    >>> decision.value, decision.kept
+    (array([1.]), (0, 1, 2))
+    >>> decision.cost, decision.bound
+    (2.0, 2.0)
     """
 
     rule: Stage
@@ -45,12 +85,12 @@ class Decision:
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """Workers that have a part in the answer."""
+        """Workers that have a weight in the answer."""
         return tuple(int(i) for i in np.flatnonzero(self.weights))
 
     @property
     def left_out(self) -> tuple[int, ...]:
-        """Workers that were looked at and have no part in the answer."""
+        """Workers that were looked at and have weight zero."""
         return tuple(int(i) for i in self.rows if self.weights[i] == 0)
 
     @property
@@ -59,7 +99,7 @@ class Decision:
         return bool(self.rule != self.asked)
 
     def radii(self) -> np.ndarray | None:
-        """Distance of each worker to the answer, nan for the dropped; None where D does not tell."""
+        """Return the distance of each worker to the answer, nan for the dropped; None where D does not tell."""
         D = self.distances
         w = self.weights[self.rows]
         if D is None or self.mixed or not np.isclose(w.sum(), 1.0):
@@ -72,7 +112,18 @@ class Decision:
         return out
 
     def table(self, names: Sequence[str] | None = None) -> list[tuple[str, str, str, str, str]]:
-        """A row for each worker: name, status, weight, distance to the answer, why."""
+        """Return a row for each worker: name, status, weight, distance to the answer, why.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            The workers' names in order. Without it, their row numbers.
+
+        Returns
+        -------
+        list of tuples
+            Five texts for each worker; empty where there is nothing to say.
+        """
         radii = self.radii()
         out = []
         for i in range(self.n):
@@ -87,7 +138,7 @@ class Decision:
         return out
 
     def summary(self) -> str:
-        """One line: the rule and the counts; a second one when f was lowered."""
+        """Return one line with the rule and the counts, and a second one when f was lowered."""
         counts = f"{len(self.kept)} kept, {len(self.left_out)} left out, {len(self.dropped)} dropped"
         return f"{self.rule!r} on {self.n} vectors: {counts}" + (f"\n{self.note}" if self.note else "")
 

@@ -11,11 +11,18 @@ from holdfast.values import NonNegative, Value, value
 
 @value
 class Ballot(Value):
-    """One vote a worker for the candidate of smaller loss; the majority of the votes that came wins.
+    """One vote for each worker, for the candidate of smaller loss; the majority of the votes that came wins.
 
-    Ties, of a voter's losses and of the votes, go to Inner, which has a guarantee, or to Outer (`ties="outer"`), as
-    in the authors' program.
+    Parameters
+    ----------
+    ties : "inner" or "outer"
+        Who gets ties of a voter's losses and of the votes: Inner, which has a guarantee, or Outer, as in the authors'
+        program.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import Ballot
     >>> Ballot().count(np.array([0.3, -0.1, 0.2]), f=1)
     ('outer', 1.0)
     """
@@ -23,7 +30,22 @@ class Ballot(Value):
     ties: Literal["inner", "outer"] = "inner"
 
     def count(self, gains: np.ndarray, f: int) -> tuple[str, float]:
-        """Who wins, and by how many votes for Outer; a gain is a voter's loss at Inner minus that at Outer."""
+        """Return who wins, and by how many votes for Outer.
+
+        Parameters
+        ----------
+        gains : numpy.ndarray
+            For each voter, its loss at Inner minus its loss at Outer.
+        f : int
+            How many Byzantine voters are assumed; a ballot does not use it.
+
+        Returns
+        -------
+        name : str
+            "inner" or "outer".
+        lead : float
+            The votes for Outer minus those for Inner.
+        """
         tie = 1 if self.ties == "outer" else -1
         lead = float(np.where(gains == 0, tie, np.sign(gains)).sum())
         return ("outer" if lead > 0 or (lead == 0 and tie > 0) else "inner"), lead
@@ -36,10 +58,20 @@ BALLOT = Ballot()
 class Numeric(Value):
     r"""The f-trimmed mean of the workers' loss differences; Outer wins if it exceeds the margin.
 
+    Parameters
+    ----------
+    margin : float
+        What the trimmed mean must exceed, at least 0. Outer has no worst-case guarantee, hence the margin.
+
+    Notes
+    -----
     The sign is right whenever the honest mean of the differences exceeds :math:`\sqrt{f/(n-2f)}` of their standard
     deviation; a ballot needs :math:`\sqrt{n/(n-2f)}`. Differences are not clipped, which could turn the sign.
-    Outer has no worst-case guarantee, hence the margin.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import Numeric
     >>> Numeric().count(np.array([0.75, -0.25, 0.5, -90.0, 0.5]), f=1)
     ('outer', 0.25)
     """
@@ -47,7 +79,22 @@ class Numeric(Value):
     margin: NonNegative = 0.0
 
     def count(self, gains: np.ndarray, f: int) -> tuple[str, float]:
-        """Who wins, and by what trimmed mean; infinities of both signs elect Inner."""
+        """Return who wins, and by what trimmed mean.
+
+        Parameters
+        ----------
+        gains : numpy.ndarray
+            For each voter, its loss at Inner minus its loss at Outer.
+        f : int
+            How many of the lowest and of the highest gains are trimmed.
+
+        Returns
+        -------
+        name : str
+            "inner" or "outer". Infinities of both signs elect Inner.
+        mean : float
+            The trimmed mean.
+        """
         left = np.sort(gains)[f : len(gains) - f]
         if np.isposinf(left).any() and np.isneginf(left).any():
             return "inner", 0.0

@@ -42,7 +42,23 @@ class Unwritable(BadInput):
 class TooManyFaults(BadInput):
     """Raised when more updates had to be dropped than the rule tolerates faults; nothing was changed.
 
-    `what` says what happened, without the advice that the whole sentence ends with.
+    Parameters
+    ----------
+    what : str
+        What happened, without the advice that the whole sentence ends with. It stays as the attribute `what`.
+    advice : str
+        What would work.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import MeanwO, TooManyFaults
+    >>> try:
+    ...     MeanwO(f=1)(np.array([[0.0], [1.0], [np.nan], [np.nan]]))
+    ... except TooManyFaults as error:
+    ...     print(error)
+    MeanwO(f=1) was given n = 4 vectors, of which 2 were dropped (2 is not finite and 3 is not finite), and it
+    tolerates 1; mend the workers, raise f, or pass on_excess='lower'.
     """
 
     def __init__(self, what: str, advice: str = "") -> None:
@@ -55,7 +71,15 @@ class BrokenRule(HoldfastError, RuntimeError):
 
 
 class ChecksFailed(HoldfastError, AssertionError):
-    """Raised by `holdfast.testing` when a check fails. The text lists the failed checks; `report` has all of them."""
+    """Raised by `holdfast.testing` when a check fails.
+
+    Parameters
+    ----------
+    text : str
+        The failed checks, one line each.
+    report : Report
+        The report of all checks. It stays as the attribute `report`.
+    """
 
     def __init__(self, text: str, report: object = None) -> None:
         super().__init__(text)

@@ -160,15 +160,14 @@ def certify(sight: Sight, group: Group, seen: Seen) -> tuple[np.ndarray, float]:
     a = sight.lengths(group.K, group.pivot, g)
     bound = (a[left, None] + a) ** 2
     exact = (wide and not sight.narrow) or sight.kind == "f8"
-    loose = (sight.gamma(wide=wide) * bound > TRUST[exact] * D) | (D == 0)  # of few rows we ask no less
+    loose = (sight.gamma(wide=wide) * bound > TRUST[exact] * D) | (D == 0)
     if not exact and not sight.exponents_used(group.pivot):  # squares of two tiny rows have left the range of float32
         loose |= np.maximum(a[left, None], a) ** 2 < RANGE["f4"][0]
     out_of_sight = np.isinf(D) & np.isinf(g[left, None]) & np.isinf(g)  # two such rows may still be close
     doubtful = group.pairs & np.where(np.isinf(D), out_of_sight, loose)
     doubtful[np.arange(len(left)), left] = False
     sure = group.pairs & ~doubtful & (D > 0) & np.isfinite(D)
-    doubt = sight.gamma(wide=wide, longest=sight.longest(len(group.K)) if len(left) == len(group.K) else None) * bound
-    return doubtful, _part(doubt, D, sure)
+    return doubtful, _part(sight.gamma(wide=wide) * bound, D, sure)
 
 
 def _part(doubt: np.ndarray, D: np.ndarray, sure: np.ndarray) -> float:

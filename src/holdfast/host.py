@@ -14,9 +14,9 @@ from holdfast.arrays import Array, Kind
 from holdfast.places import BLOCK, Place, Sums, Torch, fetch
 
 COPIED, VIEWED, UNIT = 1 << 18, 1 << 22, 512  # numbers read at once where they are copied, and where not; multiples
-NARROW = 512  # columns of the shortest strip
-STRIP_ROWS, STRIP_WORK, FEW_ROWS = 8, 10**6, 60  # rows of a strip, its multiplications, rows that are cut into strips
-TORCH_ROWS, ALIGNED = 32, 16  # rows of a strip that torch multiplies; columns of a piece are a multiple
+NARROW = 512  # columns of the shortest block
+STRIP_ROWS, FEW_ROWS = 16, 60  # rows of a strip of the upper triangle, and up to how many rows are cut into strips
+MANY_ROWS, ALIGNED = 32, 16  # rows of a strip of many rows, for torch; columns of its pieces are a multiple
 DTYPES: dict[Kind, type[np.generic]] = {"f4": np.float32, "f8": np.float64, "i": np.int64}
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -136,18 +136,17 @@ class HostSums:
 
 
 def add_products(G: np.ndarray, Y: np.ndarray) -> None:
-    """Add Y @ Y.T to the upper triangle of G; for few rows strip by strip, which takes two thirds of the time."""
+    """Add Y @ Y.T to the upper triangle of G; for few rows strip by strip, which leaves out most of the lower one."""
     if len(Y) > FEW_ROWS:
         G += Y @ Y.T
         return
-    for s, e in spans(Y.shape[1], strip_width(len(Y))):
-        for i, j in spans(len(Y), STRIP_ROWS):
-            G[i:j, i:] += Y[i:j, s:e] @ Y[i:, s:e].T
+    for i, j in strips(len(Y)):
+        G[i:j, i:] += Y[i:j] @ Y[i:].T
 
 
-def strip_width(rows: int) -> int:
-    """The columns of a strip, which are the longest dot product in the input's precision."""
-    return BLOCK if rows > FEW_ROWS else min(BLOCK, STRIP_WORK // (STRIP_ROWS * max(1, rows)) // NARROW * NARROW)
+def strips(rows: int) -> Iterator[tuple[int, int]]:
+    """The rows of the strips in which the upper triangle is multiplied."""
+    return spans(rows, STRIP_ROWS if rows <= FEW_ROWS else MANY_ROWS)
 
 
 class TorchHost(Host):
@@ -182,24 +181,30 @@ class TorchSums(HostSums):
     def add(self, Y: Array) -> None:
         Y = np.asarray(Y)
         n, columns = Y.shape
+        if Y.dtype != np.float32 or columns < BLOCK:
+            super().add(Y)
+            return
         pieces = -(-columns // BLOCK)
         pieces += pieces % 2  # two cores share them evenly
-        width = columns // pieces // ALIGNED * ALIGNED if Y.dtype == np.float32 and columns >= BLOCK else 0
-        if width:  # pieces of equal width, of which few columns are left over
-            xp, whole = self.torch.xp, Y[:, : pieces * width]
-            Z = sys.modules["torch"].from_numpy(whole.reshape(n, pieces, width)).permute(1, 0, 2)
-            T = xp.matrix_transpose(Z)
-            products = (self.torch.matmul(Z[:, i:j, :], T[:, :, i:]) for i, j in spans(n, TORCH_ROWS))
-            sums = [xp.sum(strip, axis=0, dtype=xp.float64) for strip in products]
-            self.strips = [a + b for a, b in zip(self.strips, sums, strict=True)] if self.strips else sums
-        if pieces * width < columns:
-            super().add(Y[:, pieces * width :])
+        width = columns // pieces // ALIGNED * ALIGNED
+        torch = sys.modules["torch"]
+        whole, rest = Y[:, : pieces * width].reshape(n, pieces, width), Y[:, pieces * width :]
+        self._multiply(torch.from_numpy(whole).permute(1, 0, 2))
+        if rest.size:  # by torch too: two libraries' threads would fight for the cores
+            self._multiply(torch.from_numpy(rest)[None])
+
+    def _multiply(self, Z: Array) -> None:
+        """Add the products of (pieces, n, columns), in strips of the upper triangle."""
+        xp, T = self.torch.xp, self.torch.xp.matrix_transpose(Z)
+        products = (self.torch.matmul(Z[:, i:j, :], T[:, :, i:]) for i, j in strips(Z.shape[1]))
+        sums = [xp.sum(strip, axis=0, dtype=xp.float64) for strip in products]
+        self.strips = [a + b for a, b in zip(self.strips, sums, strict=True)] if self.strips else sums
 
     def total(self) -> tuple[np.ndarray, np.ndarray]:
         if not self.strips:
             return super().total()
         n = self.strips[0].shape[1]
         G = np.zeros((n, n)) if self.G is None else self.G
-        for (i, j), strip in zip(spans(n, TORCH_ROWS), self.strips, strict=True):
+        for (i, j), strip in zip(strips(n), self.strips, strict=True):
             G[i:j, i:] += np.asarray(strip)
         return G, G.diagonal()

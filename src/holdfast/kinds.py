@@ -75,7 +75,7 @@ class CoordinateRule(Stage):
     portable: ClassVar[bool] = False
 
     def columns(self, block: Any) -> Any:
-        """(n, b) -> (b,)"""
+        """Return one value for each column: (n, b) -> (b,)."""
         raise BrokenRule(f"{type(self).__name__} does not say what it does.")
 
     def columns_by_mass(self, block: Any, mass: np.ndarray) -> Any:

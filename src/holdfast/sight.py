@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from holdfast.arrays import Array, Kind
-from holdfast.host import NARROW, Host, spans, strip_width
+from holdfast.host import NARROW, Host, spans
 from holdfast.places import BLOCK, Place, Sums
 from holdfast.points import Points
 
@@ -119,21 +119,15 @@ class Sight:
                 B = B if factor is None else B * leaf.place.put(factor, "f4")
                 yield leaf.place, B if self.scale == 1.0 else B * self.scale
 
-    def longest(self, rows: int) -> int:
-        """The longest dot product in the input's precision, where all points are multiplied with each other."""
-        strips = all(type(leaf.place) is Host for leaf in self.points.source.distant)
-        return strip_width(rows) if strips else BLOCK
-
-    def gamma(self, *, wide: bool, longest: int | None = None) -> float:
+    def gamma(self, *, wide: bool) -> float:
         """The certificate's constant: by how much of (a_i + a_j)² a distance may be wrong."""
-        longest, source = BLOCK if longest is None else longest, self.points.source
-        sums = self._sums
+        source, sums = self.points.source, self._sums
         mixing = 0 if self.points.mix is None else 2 * len(self.points.basis)
         if self.kind == "f8" or (wide and not self.narrow):
-            return 2.0**-53 * (8 + longest + sums + mixing)
+            return 2.0**-53 * (8 + BLOCK + sums + mixing)
         unit = max(leaf.place.unit for leaf in source.distant)
         coarse = 4 * unit if unit > PLAIN else 0.0
-        return PLAIN * (8 + longest + mixing * self.narrow) + coarse + 2.0**-53 * sums
+        return PLAIN * (8 + BLOCK + mixing * self.narrow) + coarse + 2.0**-53 * sums
 
     @cached_property
     def _sums(self) -> float:

@@ -42,7 +42,7 @@ NAMES_ELSEWHERE = {
 
 
 def parse(text: str, catalogue: Mapping[str, Any] | None = None, kind: str = "rule") -> Any:
-    """Read a rule from its text. Nothing is evaluated.
+    """Read a rule from its text, without evaluating anything.
 
     Parameters
     ----------
@@ -55,7 +55,8 @@ def parse(text: str, catalogue: Mapping[str, Any] | None = None, kind: str = "ru
 
     Returns
     -------
-    The rule: a `Stage`, or a `TwoPhase`.
+    Stage or TwoPhase
+        The rule; with another catalogue, what its class makes.
 
     Raises
     ------
@@ -93,6 +94,11 @@ def parse_rule(text: str) -> Stage:
     ----------
     text : str
         As for `parse`.
+
+    Returns
+    -------
+    Stage
+        The rule.
 
     Raises
     ------

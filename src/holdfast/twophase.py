@@ -64,11 +64,42 @@ class Winner:
 class TwoPhase(Value):
     r"""An Inner rule, an Outer rule and the election between their answers.
 
+    Parameters
+    ----------
+    inner : Stage
+        The rule that resists a siege, such as `MeanwO(f=3)`.
+    outer : Stage
+        The rule that resists a sneak, such as `OuterMean(f=3)`.
+    election : Ballot or Numeric
+        How the workers' losses decide.
+
+    Raises
+    ------
+    BadInput
+        If inner or outer is no rule, or the election is none.
+
+    Notes
+    -----
     .. math:: F(X) = \begin{cases} \text{Outer}(X) & \text{if the workers elect it} \\
               \text{Inner}(X) & \text{else} \end{cases}
 
-    >>> TwoPhase(inner=MeanwO(f=2), outer=OuterMean(f=2)) == Mean2P(f=2)
-    True
+    Call `propose` with the updates. Let the workers report their losses at both candidates. Then call `elect`. The
+    guarantee is Inner's, while Inner is elected.
+
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers", Algorithm 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import MeanwO, OuterMean, TwoPhase
+    >>> rule = TwoPhase(inner=MeanwO(f=2), outer=OuterMean(f=2))
+    >>> both = rule.propose(np.array([[0.0], [1.0], [1.0], [2.0], [60.0]]))
+    >>> losses = [(worker, (0.1, 0.9)) for worker in range(5)]  # at Inner and at Outer
+    >>> rule.elect(both, losses).name
+    'inner'
     """
 
     inner: Stage
@@ -85,6 +116,7 @@ class TwoPhase(Value):
 
     @property
     def random(self) -> bool:
+        """Whether either rule draws and needs `rng`."""
         return bool(self.inner.random or self.outer.random)
 
     @property
@@ -93,21 +125,48 @@ class TwoPhase(Value):
         return self.tolerance()
 
     def tolerance(self) -> int:
-        """The larger f of both rules: as many liars as either of them expects may vote."""
+        """Return the larger f of both rules: as many Byzantine workers as either of them expects may vote."""
         return max(self.inner.tolerance() or 0, self.outer.tolerance() or 0)
 
     def least(self) -> int:
-        """The smallest n that both rules accept."""
+        """Return the smallest n that both rules accept."""
         return max(self.inner.least(), self.outer.least())
 
     def propose(
         self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]
     ) -> Candidates:
-        """Propose both candidates of a round; the arguments are those of `Stage.decide`."""
+        """Propose both candidates of a round.
+
+        Parameters
+        ----------
+        X, rng, start, like, measure, on_excess, names
+            As for the `decide` of a rule.
+
+        Returns
+        -------
+        Candidates
+            Two decisions, `inner` and `outer`, each with its aggregate as `value`.
+
+        Raises
+        ------
+        BadInput
+            If either rule refuses the round.
+        """
         return propose(X, self.inner, self.outer, rng=rng, start=start, **reading)
 
     def __call__(self, X: object, **_: object) -> NoReturn:
-        """Explain that the workers decide: a rule of two phases has no answer of its own."""
+        """Explain that the workers decide: a rule of two phases has no answer of its own.
+
+        Parameters
+        ----------
+        X : updates
+            They are not looked at.
+
+        Raises
+        ------
+        BadInput
+            Always. The sentence says how to call `propose` and `elect`.
+        """
         raise BadInput(
             f"{self!r} has no answer before the workers vote; call candidates = rule.propose(X), let the workers "
             "report their losses at both candidates, then call rule.elect(candidates, reports)."
@@ -116,16 +175,52 @@ class TwoPhase(Value):
     aggregate = decide = apply = __call__
 
     def elect(self, candidates: Candidates, reports: Iterable[Any]) -> Winner:
-        """The winner by the reports of the voters."""
+        """Return the winner by the reports of the voters.
+
+        Parameters
+        ----------
+        candidates : Candidates
+            What `propose` returned.
+        reports : iterable
+            One pair (voter, (loss at Inner, loss at Outer)) for each voter.
+
+        Returns
+        -------
+        Winner
+            Its `name` is "inner" or "outer".
+        """
         return elect(candidates, reports, self.election)
 
 
 def Cent2P(f: int) -> TwoPhase:  # noqa: N802 - the paper's name
     r"""The paper's Cent2P: CenterwO against OuterCenter, by ballot.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+
+    Returns
+    -------
+    TwoPhase
+        `TwoPhase(CenterwO(f), OuterCenter(f))`.
+
+    Notes
+    -----
     .. math:: F(X) = \begin{cases}
               \text{OuterCenter}(X) & \text{if its model has the smaller loss for most voters} \\
               \text{CenterwO}(X) & \text{else} \end{cases}
+
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers", Algorithm 3.
+
+    Examples
+    --------
+    >>> from holdfast import Cent2P
+    >>> Cent2P(f=2).inner, Cent2P(f=2).outer
+    (CenterwO(f=2), OuterCenter(f=2))
     """
     return TwoPhase(CenterwO(f=f), OuterCenter(f=f))
 
@@ -133,9 +228,32 @@ def Cent2P(f: int) -> TwoPhase:  # noqa: N802 - the paper's name
 def Mean2P(f: int) -> TwoPhase:  # noqa: N802 - the paper's name
     r"""The paper's Mean2P: MeanwO against OuterMean, by ballot.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+
+    Returns
+    -------
+    TwoPhase
+        `TwoPhase(MeanwO(f), OuterMean(f))`.
+
+    Notes
+    -----
     .. math:: F(X) = \begin{cases}
               \text{OuterMean}(X) & \text{if its model has the smaller loss for most voters} \\
               \text{MeanwO}(X) & \text{else} \end{cases}
+
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers", Algorithm 3.
+
+    Examples
+    --------
+    >>> from holdfast import Mean2P
+    >>> Mean2P(f=2).inner, Mean2P(f=2).outer
+    (MeanwO(f=2), OuterMean(f=2))
     """
     return TwoPhase(MeanwO(f=f), OuterMean(f=f))
 
@@ -153,17 +271,25 @@ def propose(
     start: object = None,
     **reading: Unpack[Reading],
 ) -> Candidates:
-    """Propose the two candidates of a round. An update that cannot be used is dropped from both.
+    """Propose the two candidates of a round; an update that cannot be used is dropped from both.
 
     Parameters
     ----------
-    X : the updates, as for `Stage.decide`, which also takes like, measure and on_excess
-    inner, outer : the two rules; distances that both ask for are measured once
-    rng, start : for rules that use them; others ignore them
+    X : array of shape (n, ...), or sequence of n updates
+        As for the `decide` of a rule.
+    inner, outer : Stage
+        The two rules. Distances that both ask for are measured once.
+    *more : Stage
+        None: more than two candidates are refused.
+    rng, start
+        For rules that use them; others ignore them.
+    like, measure, on_excess, names
+        As for the `decide` of a rule.
 
     Returns
     -------
     Candidates
+        Two decisions, `inner` and `outer`, each with its aggregate as `value`.
 
     Raises
     ------
@@ -174,6 +300,7 @@ def propose(
     --------
     >>> import numpy as np
     >>> from holdfast import MeanwO, OuterMean
+    >>> from holdfast.twophase import propose
     >>> both = propose(np.array([[0.0], [1.0], [1.0], [2.0], [60.0]]), MeanwO(f=2), OuterMean(f=2))
     >>> both.inner.value, both.outer.value
     (array([0.66666667]), array([20.66666667]))
@@ -193,11 +320,27 @@ def propose(
 
 
 def elect(candidates: Candidates, reports: Iterable[Any], election: Ballot | Numeric = BALLOT) -> Winner:
-    """Count the reports, each a pair (voter, (loss at Inner, loss at Outer)).
+    """Count the reports and return the winner.
 
-    A voter who was dropped in phase one, reports twice, or sends anything else than two numbers does not count. A
-    loss that is not finite is the worst one; two of them abstain. A candidate that is not finite loses without a vote.
-    With fewer than 2f + 1 reports Inner wins.
+    Parameters
+    ----------
+    candidates : Candidates
+        What `propose` returned.
+    reports : iterable
+        One pair (voter, (loss at Inner, loss at Outer)) for each voter.
+    election : Ballot or Numeric
+        How the losses decide.
+
+    Returns
+    -------
+    Winner
+        Its `name` is "inner" or "outer".
+
+    Notes
+    -----
+    A voter who was dropped in phase one, reports twice, or sends anything else than two numbers does not count. A loss
+    that is not finite is the worst one; two of them abstain. A candidate that is not finite loses without a vote. With
+    fewer than 2f + 1 reports Inner wins.
     """
     sound = [_finite(getattr(candidates, name).value) for name in WINNERS]
     if not all(sound):

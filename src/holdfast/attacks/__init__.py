@@ -1,5 +1,7 @@
 """The attacks, each a frozen value called with a View of the round; no training loop is needed to try one.
 
+>>> import numpy as np
+>>> from holdfast.attacks import Empire, View
 >>> Empire(scale=0.1)(View(honest=np.array([[1.0], [3.0]]), own=np.zeros((2, 1))))
 array([[-0.2],
        [-0.2]])
@@ -47,11 +49,33 @@ NAMED: dict[str, Any] = {
 
 
 def seven(text: bool = True, n: int = 35) -> dict[str, Attack]:
-    """The seven attacks of Yi et al. 2024 by their short names, with the text's parameters or the program's.
+    """The seven attacks of Yi et al. 2024 by their short names.
 
+    Parameters
+    ----------
+    text : bool
+        Whether the parameters are those of the paper's text, or of the authors' program.
+    n : int
+        How many workers there are; the program's SV depends on it.
+
+    Returns
+    -------
+    dict from str to Attack
+        LF, SF, Gauss, Omn, Empire, SV and PGA.
+
+    Notes
+    -----
     LF is the program's permutation in both, since the text gives none. PGA is the program's search, which starts too
     far out to find much, or ours instead of the text's, whose sign would help the honest.
 
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers".
+
+    Examples
+    --------
+    >>> from holdfast.attacks import seven
     >>> seven()["SV"], seven(text=False)["SV"]
     (ScaledVariance(z=-20.0), ScaledVariance(z=-0.5714285714285714, over='honest'))
     """

@@ -28,8 +28,34 @@ def _generator() -> np.random.Generator:
 class View:
     """A round as an omniscient attacker sees it, before anything is sent.
 
-    `honest` are the honest workers' rows, `own` the rows that the Byzantine workers would send if they were honest,
-    `rule` and `f` the server's; `losses` tells the honest workers' losses at the model after a given aggregate.
+    Parameters
+    ----------
+    honest : numpy.ndarray of shape (h, d)
+        The honest workers' rows.
+    own : numpy.ndarray of shape (b, d)
+        The rows that the Byzantine workers would send if they were honest.
+    rule : Stage or TwoPhase
+        The server's rule.
+    f : int
+        The server's tolerance.
+    rng : numpy.random.Generator
+        For attacks that draw. Each view has a generator of seed 0 unless one is given.
+    start : update, optional
+        Where rules that start somewhere begin.
+    losses : callable, optional
+        Returns the honest workers' losses at the model after a given aggregate.
+
+    Raises
+    ------
+    BadInput
+        If there are no honest rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import SignFlip, View
+    >>> SignFlip()(View(honest=np.array([[1.0], [3.0]]), own=np.array([[2.0]])))
+    array([[-2.]])
     """
 
     honest: Rows
@@ -46,14 +72,26 @@ class View:
 
     @property
     def n(self) -> int:
+        """How many workers there are, honest and Byzantine."""
         return len(self.honest) + len(self.own)
 
     def everyone(self) -> Rows:
-        """The mean of all rows as they are without an attack."""
+        """Return the mean of all rows as they are without an attack."""
         return (self.honest.sum(axis=0) + self.own.sum(axis=0)) / self.n
 
     def answers(self, X: Rows) -> list[np.ndarray]:
-        """What the server would get from these n rows: one aggregate, or both candidates; always alike."""
+        """Return what the server would get from these n rows: one aggregate, or both candidates.
+
+        Parameters
+        ----------
+        X : numpy.ndarray of shape (n, d)
+            The rows that all workers send.
+
+        Returns
+        -------
+        list of numpy.ndarray
+            The same for the same rows: rules that draw get a fresh generator of seed 0.
+        """
         rules = (self.rule.inner, self.rule.outer) if isinstance(self.rule, TwoPhase) else (self.rule,)
         updates = read(X, repr(self.rule))
         return [decide(rule, updates, rng=_generator(), start=self.start, explain=False).value for rule in rules]
@@ -61,9 +99,24 @@ class View:
 
 @dataclass(frozen=True, repr=False)
 class Attack(Value):
-    """Maps a view to one row a Byzantine worker; a data attack maps labels to labels as well.
+    """The base of all attacks: maps a view of the round to one row for each Byzantine worker.
 
-    A *sneak* places its rows among the honest ones, a *siege* around them (Yi et al. 2024).
+    Notes
+    -----
+    A data attack maps labels to labels as well. A *sneak* places its rows among the honest ones, a *siege* around them
+    (Yi et al. 2024). To write an attack, subclass it with `holdfast.values.value` and define `__call__`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import Attack, View
+    >>> from holdfast.values import value
+    >>> @value
+    ... class Double(Attack):
+    ...     def __call__(self, seen):
+    ...         return 2 * seen.own
+    >>> Double()(View(honest=np.ones((2, 1)), own=np.ones((1, 1))))
+    array([[2.]])
     """
 
     kind: ClassVar[str] = ""  # sneak or siege
@@ -71,11 +124,35 @@ class Attack(Value):
     source: ClassVar[str] = ""
 
     def __call__(self, seen: View) -> Any:
-        """(len(seen.own), d) rows, or a list of whatever is sent instead."""
+        """Return what the Byzantine workers send.
+
+        Parameters
+        ----------
+        seen : View
+            The round as the attacker sees it.
+
+        Returns
+        -------
+        numpy.ndarray of shape (len(seen.own), d), or list
+            One row for each Byzantine worker, or a list of whatever they send instead.
+        """
         raise TypeError(f"{type(self).__name__} does not say what it sends")
 
     def labels(self, y: np.ndarray, classes: int) -> np.ndarray:
-        """The labels on which a Byzantine worker computes its own update."""
+        """Return the labels on which a Byzantine worker computes its own update.
+
+        Parameters
+        ----------
+        y : numpy.ndarray
+            The true labels.
+        classes : int
+            How many classes there are.
+
+        Returns
+        -------
+        numpy.ndarray
+            As many labels; the same unless the attack changes them.
+        """
         return y
 
 

@@ -15,6 +15,10 @@ from holdfast.values import value
 class NoAttack(Attack):
     """Byzantine workers that behave: what a rule costs when nobody lies.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import NoAttack, View
     >>> NoAttack()(View(honest=np.zeros((2, 1)), own=np.ones((1, 1))))
     array([[1.]])
     """
@@ -28,12 +32,33 @@ class NoAttack(Attack):
 
 @value
 class LabelFlip(Attack):
-    r"""LF: the worker is honest about wrong labels, :math:`y \to \pi(y)` for a permutation of the classes.
+    r"""LF: the worker computes an honest update on wrong labels.
 
-    `by="reverse"` is y → C - 1 - y. `by="authors"` is the permutation of the program of Yi et al. 2024: digits
-    y → (7y + 1) mod 10, and, with 62 classes, upper and lower case exchanged. The paper says only that it is a
+    Parameters
+    ----------
+    by : "reverse" or "authors"
+        The permutation of the classes. "reverse" is y → C - 1 - y. "authors" is that of the program of Yi et al. 2024:
+        digits y → (7y + 1) mod 10, and, with 62 classes, upper and lower case exchanged.
+
+    Raises
+    ------
+    BadInput
+        If "authors" meets another number of classes than 10 or 62; raised by `labels`.
+
+    Notes
+    -----
+    The labels become :math:`y \to \pi(y)` for a permutation of the classes. The paper says only that it is a
     deterministic permutation; on CIFAR-10 the program changes no label. A sneak.
 
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import LabelFlip
     >>> LabelFlip(by="authors").labels(np.array([0, 1, 9, 10, 61]), 62)
     array([ 1,  8,  4, 36, 35])
     >>> LabelFlip().labels(np.array([0, 9]), 10)
@@ -61,8 +86,21 @@ class LabelFlip(Attack):
 
 @value
 class SignFlip(Attack):
-    """SF: each worker sends its own update times -1, text and program alike. A siege where gradients agree.
+    """SF: each worker sends its own update times -1.
 
+    Notes
+    -----
+    Text and program of Yi et al. 2024 are alike. A siege where gradients agree.
+
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import SignFlip, View
     >>> SignFlip()(View(honest=np.zeros((2, 1)), own=np.array([[1.0], [-2.0]])))
     array([[-1.],
            [ 2.]])
@@ -78,12 +116,28 @@ class SignFlip(Attack):
 
 @value
 class Gauss(Attack):
-    r"""Gauss: noise instead of the update.
+    """Gauss: noise instead of the update.
 
-    `length="same"`: a Gaussian direction with exactly the norm of the worker's update, the text of Yi et al. 2024.
-    `length="deviation"`: their program's `gauss`, N(0, s²) in every coordinate with s the standard deviation over the
-    d coordinates of the update. `length="minus"`: the text's vector minus the update. A siege.
+    Parameters
+    ----------
+    length : "same", "deviation" or "minus"
+        How long the noise is. "same": a Gaussian direction with exactly the norm of the worker's update, as the text
+        of Yi et al. 2024 says. "deviation": their program's `gauss`, N(0, s²) in every coordinate with s the standard
+        deviation over the d coordinates of the update. "minus": the text's vector minus the update.
 
+    Notes
+    -----
+    A siege.
+
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import Gauss, View
     >>> row = Gauss()(View(honest=np.zeros((2, 2)), own=np.array([[3.0, 4.0]])))
     >>> round(float(np.linalg.norm(row)), 9)
     5.0
@@ -106,8 +160,16 @@ class Gauss(Attack):
 
 @value
 class Zero(Attack):
-    """Zeros: the worker that does no work. A sneak.
+    """Zeros: the worker that does no work.
 
+    Notes
+    -----
+    A sneak.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import View, Zero
     >>> Zero()(View(honest=np.ones((2, 1)), own=np.ones((1, 1))))
     array([[0.]])
     """
@@ -121,8 +183,16 @@ class Zero(Attack):
 
 @value
 class Inf(Attack):
-    """Infinities. A siege; holdfast drops them by name.
+    """Infinity in every coordinate.
 
+    Notes
+    -----
+    A siege. holdfast drops such rows by name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import Inf, View
     >>> Inf()(View(honest=np.ones((2, 1)), own=np.ones((1, 1))))
     array([[inf]])
     """
@@ -136,8 +206,16 @@ class Inf(Attack):
 
 @value
 class NaN(Attack):
-    """Not a number in every coordinate. A siege; holdfast drops them by name.
+    """Not a number in every coordinate.
 
+    Notes
+    -----
+    A siege. holdfast drops such rows by name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import NaN, View
     >>> NaN()(View(honest=np.ones((2, 1)), own=np.ones((1, 1))))
     array([[nan]])
     """
@@ -151,7 +229,20 @@ class NaN(Attack):
 
 @value
 class Silent(Attack):
-    """Nothing at all; in a round of known workers silence counts as a message of no use."""
+    """No message at all.
+
+    Notes
+    -----
+    Silence is no fault: it does not count when a round is refused for too many dropped updates. f is lowered for
+    silent workers while they and the dropped ones can all be among the f.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import Silent, View
+    >>> Silent()(View(honest=np.ones((2, 1)), own=np.ones((1, 1))))
+    [None]
+    """
 
     kind = "siege"
     formula = "no message"
@@ -162,7 +253,15 @@ class Silent(Attack):
 
 @value
 class Malformed(Attack):
-    """Messages of every wrong shape: too short, a matrix, a text, a dict, nothing, in turn."""
+    """Messages of every wrong shape: too short, a matrix, a text, a dict, nothing, in turn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import Malformed, View
+    >>> Malformed()(View(honest=np.ones((2, 2)), own=np.ones((3, 2))))[2]
+    'update'
+    """
 
     kind = "siege"
     formula = "wrong shapes"

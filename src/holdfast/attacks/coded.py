@@ -28,16 +28,33 @@ OTHERS: tuple[Direction, float, float] = ("sign", 1.4, 1000.0)
 class CodedPGA(Attack):
     r"""PGA by the program of Yi et al. 2024: another direction and range of γ for every rule.
 
+    Parameters
+    ----------
+    scale : float
+        Multiplies γ, at least 0. The program's γ is of updates that are multiplied by the learning rate. On gradients
+        it is scale = 1 / lr times as large.
+
+    Notes
+    -----
     .. math:: \bar x_H - \gamma p, \quad \gamma = 1, q, q^2, \dots
 
-    p is the vector of signs or, against Krum and CWM, the unit vector of the mean; the first γ counts that moves the
+    p is the vector of signs or, against Krum and CWM, the unit vector of the mean. The first γ counts that moves the
     answer farthest (the nearer candidate, in two phases). Against the average it sends
-    :math:`10^{20} (\bar x_H - 20 \, \mathrm{sign})`. The program's γ is of updates that are multiplied by the learning
-    rate: on gradients it is `scale` = 1 / lr times as large.
+    :math:`10^{20} (\bar x_H - 20 \, \mathrm{sign})`.
 
-    Notes: a vector of signs is √d long, thousands of honest spreads, so rules that filter see it at once and the
-    search finds nothing. `PGA` searches on the honest scale.
+    A vector of signs is √d long, thousands of honest spreads, so rules that filter see it at once and the search finds
+    nothing. `PGA` searches on the honest scale.
 
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers", the program.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import CWM
+    >>> from holdfast.attacks import CodedPGA, View
     >>> seen = View(honest=np.array([[1.0], [1.2], [0.8]]), own=np.ones((2, 1)), rule=CWM(), f=2)
     >>> CodedPGA()(seen)[0] < -8
     array([ True])

@@ -16,14 +16,29 @@ Direction = Literal["sign", "std", "mean"]
 
 @value
 class MinMax(Attack):
-    r"""As far from the mean as the honest rows are from each other (Shejwalkar and Houmansadr 2021).
+    r"""As far from the mean as the honest rows are from each other.
 
+    Parameters
+    ----------
+    along : "std", "sign" or "mean"
+        The direction p: the unit vector along the deviations, the signs of the mean, or the mean.
+
+    Notes
+    -----
     .. math:: \bar x_H - \gamma p, \quad \gamma = \max \{\gamma : \max_i \lVert \bar x_H - \gamma p - x_i \rVert \le
               \max_{i,j} \lVert x_i - x_j \rVert \}
 
-    with p the unit vector along the deviations (`along="std"`), the signs of the mean ("sign") or the mean
-    ("mean"). Solved in closed form. A sneak.
+    Solved in closed form. A sneak.
 
+    References
+    ----------
+    .. [1] Shejwalkar and Houmansadr 2021, "Manipulating the Byzantine: Optimizing Model Poisoning Attacks and
+       Defenses for Federated Learning".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import MinMax, View
     >>> MinMax(along="mean")(View(honest=np.array([[1.0], [3.0]]), own=np.zeros((1, 1))))
     array([[1.]])
     """
@@ -44,13 +59,29 @@ class MinMax(Attack):
 
 @value
 class MinSum(Attack):
-    r"""As far in sum of squares as the outermost honest row (Shejwalkar and Houmansadr 2021).
+    r"""As far in sum of squares as the outermost honest row.
 
+    Parameters
+    ----------
+    along : "std", "sign" or "mean"
+        The direction p, as in `MinMax`.
+
+    Notes
+    -----
     .. math:: \bar x_H - \gamma p, \quad \gamma = \max \{\gamma : \sum_i \lVert \bar x_H - \gamma p - x_i \rVert^2 \le
               \max_i \sum_j \lVert x_i - x_j \rVert^2 \}
 
-    with p as in MinMax. Closed form: the sum is that around the mean plus h γ². A sneak.
+    Solved in closed form: the sum is that around the mean plus h γ². A sneak.
 
+    References
+    ----------
+    .. [1] Shejwalkar and Houmansadr 2021, "Manipulating the Byzantine: Optimizing Model Poisoning Attacks and
+       Defenses for Federated Learning".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import MinSum, View
     >>> MinSum(along="mean")(View(honest=np.array([[1.0], [3.0]]), own=np.zeros((1, 1))))
     array([[1.]])
     """
@@ -69,11 +100,26 @@ class MinSum(Attack):
 
 @value
 class Mimic(Attack):
-    """All Byzantine workers copy one honest worker, so that the data seem less varied (Karimireddy et al. 2022).
+    """All Byzantine workers copy one honest worker, so that the data seem less varied.
 
-    `worker` is its place among the honest that are there, counted round; None takes the one farthest along the
-    direction in which the honest rows vary most. A sneak that only hurts where workers' data differ.
+    Parameters
+    ----------
+    worker : int or None
+        The place of the copied worker among the honest that are there, counted round. None: the one farthest along the
+        direction in which the honest rows vary most.
 
+    Notes
+    -----
+    A sneak that only hurts where workers' data differ.
+
+    References
+    ----------
+    .. [1] Karimireddy et al. 2022, "Byzantine-Robust Learning on Heterogeneous Datasets via Bucketing".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import Mimic, View
     >>> Mimic(worker=1)(View(honest=np.array([[1.0], [3.0]]), own=np.zeros((1, 1))))
     array([[3.]])
     """
@@ -97,12 +143,28 @@ class Mimic(Attack):
 class Spread(Attack):
     r"""Another attack without its copies: the same mean, the pairwise distances of honest workers.
 
+    Parameters
+    ----------
+    attack : Attack
+        The attack whose mean is sent.
+
+    Raises
+    ------
+    BadInput
+        If `attack` is no attack.
+
+    Notes
+    -----
     .. math:: x_i - \bar x_B + \bar a
 
-    with a the rows of `attack` and x_i the workers' own honest rows. The model attacks of the literature send b
-    copies of one vector, a cluster of radius zero that any Outer rule removes whatever it contains; these rows
-    spread as honest ones do.
+    with a the rows of `attack` and x_i the workers' own honest rows. The model attacks of the literature send b copies
+    of one vector, a cluster of radius zero that any Outer rule removes whatever it contains. These rows spread as
+    honest ones do.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import Spread, View, Zero
     >>> Spread(Zero())(View(honest=np.zeros((2, 1)), own=np.array([[1.0], [3.0]])))
     array([[-1.],
            [ 1.]])

@@ -13,13 +13,31 @@ from holdfast.values import NonNegative, value
 
 @value
 class Omniscient(Attack):
-    r"""Omn: turns the plain mean of everybody around (after Blanchard et al. 2017).
+    r"""Omn: turns the plain mean of everybody around.
 
-    `form="program"` is :math:`\bar x_B - \tfrac{2n}{b} \bar x_{all}` for b Byzantine workers with own rows of mean
-    :math:`\bar x_B`, after which the mean of all is exactly :math:`-\bar x_{all}`. `form="text"` is the paper's
-    sentence read as it stands, :math:`\bar x_{all} - \tfrac{2n}{b} \bar x_B`, which does not do so. A siege for small
-    b, a sneak where 2n/b is small against the honest spread.
+    Parameters
+    ----------
+    form : "program" or "text"
+        "program" sends :math:`\bar x_B - \tfrac{2n}{b} \bar x_{all}`. "text" is the paper's sentence read as it
+        stands, :math:`\bar x_{all} - \tfrac{2n}{b} \bar x_B`.
 
+    Notes
+    -----
+    b Byzantine workers have own rows of mean :math:`\bar x_B`. After the program's form the mean of all is exactly
+    :math:`-\bar x_{all}`; the text's form does not do so. A siege for small b, a sneak where 2n/b is small against the
+    honest spread.
+
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers".
+    .. [2] Blanchard et al. 2017, "Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent", the
+       idea.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import Omniscient, View
     >>> seen = View(honest=np.array([[1.0], [2.0]]), own=np.array([[3.0]]))
     >>> Omniscient()(seen), Omniscient(form="text")(seen)
     (array([[-9.]]), array([[-16.]]))
@@ -39,13 +57,27 @@ class Omniscient(Attack):
 
 @value
 class Empire(Attack):
-    r"""Fall of empires, also called inner product manipulation (IPM): a small step the wrong way (Xie et al. 2020).
+    r"""Fall of empires, also called inner product manipulation (IPM): a small step the wrong way.
 
+    Parameters
+    ----------
+    scale : float
+        ε, at least 0. It is 0.1 in Yi et al. 2024, text and program alike. ByzFL's IPM has 2 by default.
+
+    Notes
+    -----
     .. math:: -\epsilon \, \bar x_H
 
-    ε = `scale` is 0.1 in Yi et al. 2024, text and program alike, and in ByzFL's IPM 2 by default. A sneak for ε
-    below 1, a siege for large ε.
+    A sneak for ε below 1, a siege for large ε.
 
+    References
+    ----------
+    .. [1] Xie et al. 2020, "Fall of Empires: Breaking Byzantine-tolerant SGD by Inner Product Manipulation".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import Empire, View
     >>> Empire(scale=0.5)(View(honest=np.array([[1.0], [3.0]]), own=np.zeros((1, 1))))
     array([[-1.]])
     """
@@ -63,15 +95,32 @@ class Empire(Attack):
 class ScaledVariance(Attack):
     r"""SV: the mean, shifted in every coordinate by z standard deviations.
 
+    Parameters
+    ----------
+    z : float
+        How many standard deviations are subtracted.
+    over : "all" or "honest"
+        Whose honest rows mean and deviation are taken over: those of all workers, or of the honest ones alone.
+
+    Notes
+    -----
     .. math:: \bar x - z \, \sigma(x)
 
-    over the honest rows of all workers (`over="all"`) or of the honest ones alone (`over="honest"`). The text of Yi et
-    al. 2024 says 20 over all, without a sign. Their program multiplies the updates by 1/n before it takes the
-    deviation, over the honest, and subtracts it 20 times from model differences, which point against gradients: on
-    gradients it is `ScaledVariance(z=-20/35, over="honest")`. The sign matters as for no other attack: with the
-    program's all weights fall together and a network with ReLUs dies, with the other they rise. A siege for |z| = 20,
-    a sneak below 1.
+    The text of Yi et al. 2024 says 20 over all, without a sign. Their program multiplies the updates by 1/n before it
+    takes the deviation, over the honest, and subtracts it 20 times from model differences, which point against
+    gradients. On gradients it is `ScaledVariance(z=-20/35, over="honest")`. The sign matters as for no other attack:
+    with the program's all weights fall together and a network with ReLUs dies, with the other they rise. A siege for
+    |z| = 20, a sneak below 1.
 
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import ScaledVariance, View
     >>> ScaledVariance(z=2.0)(View(honest=np.array([[1.0], [3.0]]), own=np.array([[1.0], [3.0]])))
     array([[0.],
            [0.]])
@@ -91,17 +140,30 @@ class ScaledVariance(Attack):
 
 @value
 class ALIE(Attack):
-    r"""A little is enough: as far out as a majority can hide it (Baruch et al. 2019).
+    r"""A little is enough: as far out as a majority can hide it.
 
+    Parameters
+    ----------
+    z : float or None
+        How many standard deviations are subtracted. None: z_max of the formula. A given number is used as it is.
+
+    Notes
+    -----
     .. math:: \bar x_H - z_{\max} \sigma_H, \quad \Phi(z_{\max}) = \frac{n - b - s}{n - b},
               \quad s = \lfloor n/2 + 1 \rfloor - b
 
-    for b Byzantine workers, and 0 where the formula gives no positive number. A given `z` is used as it is. A sneak.
+    for b Byzantine workers, and 0 where the formula gives no positive number. A sneak.
 
+    References
+    ----------
+    .. [1] Baruch et al. 2019, "A Little Is Enough: Circumventing Defenses For Distributed Learning".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import ALIE, View
     >>> ALIE(z=1.0)(View(honest=np.array([[1.0], [3.0]]), own=np.zeros((1, 1))))
     array([[1.]])
-    >>> round(zmax(20, 8), 4)
-    0.6745
     """
 
     z: float | None = None
@@ -116,7 +178,12 @@ class ALIE(Attack):
 
 
 def zmax(n: int, b: int) -> float:
-    """The z_max of n workers of which b lie."""
+    """The z_max of n workers of which b lie.
+
+    >>> from holdfast.attacks.informed import zmax
+    >>> round(zmax(20, 8), 4)
+    0.6745
+    """
     p = (n - b - (n // 2 + 1 - b)) / (n - b)
     return max(0.0, NormalDist().inv_cdf(p)) if 0 < p < 1 else 0.0
 

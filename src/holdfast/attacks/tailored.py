@@ -29,18 +29,36 @@ COLUMNS = 8192  # coordinates that stand for all where each is treated alike
 class PGA(Attack):
     r"""PGA in its STAT-OPT form: the step against the mean that moves this rule's answer farthest.
 
+    Parameters
+    ----------
+    along : "sign", "std" or "mean"
+        The direction p. "sign": the unit vector along the signs of the mean (Shejwalkar et al. 2022). "std": along the
+        deviations, the optimised form of ALIE. "mean": along the mean, the optimised IPM.
+    spread : bool
+        Whether the rows keep honest distances instead of being copies.
+
+    Notes
+    -----
     .. math:: \bar x_H - \gamma p, \quad \gamma \in \arg\max \lVert F(X) - \bar x_H \rVert
 
-    with p the unit vector along the signs of the mean (`along="sign"`, Shejwalkar et al. 2022), the deviations
-    ("std": the optimised form of ALIE) or the mean ("mean": the optimised IPM). γ is searched on the scale of the
-    honest spread, from 1/64 to 512 of its root mean square, then to a sixteenth of an octave around the best. Against
-    two-phase rules it maximises the nearer of both candidates, as the program of Yi et al. 2024 does. With `spread`
-    the rows are not copies but keep honest distances.
+    γ is searched on the scale of the honest spread, from 1/64 to 512 of its root mean square, then to a sixteenth of
+    an octave around the best. Against two-phase rules it maximises the nearer of both candidates, as the program of Yi
+    et al. 2024 does.
 
-    Notes: the text of Yi et al. has :math:`\bar x_H + \gamma \, \mathrm{sign}`, which strengthens the honest step;
-    the program subtracts, as here. The program searches γ in absolute numbers from 1, far outside the cloud, per rule
-    in another direction, and multiplies by 1e20 against the average. Sneak or siege, as the rule deserves.
+    The text of Yi et al. has :math:`\bar x_H + \gamma \, \mathrm{sign}`, which strengthens the honest step; the
+    program subtracts, as here. The program searches γ in absolute numbers from 1, far outside the cloud, per rule in
+    another direction, and multiplies by 1e20 against the average. Sneak or siege, as the rule deserves.
 
+    References
+    ----------
+    .. [1] Shejwalkar et al. 2022, "Back to the Drawing Board: A Critical Evaluation of Poisoning Attacks on
+       Production Federated Learning".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import CWM
+    >>> from holdfast.attacks import PGA, View
     >>> seen = View(honest=np.array([[1.0], [1.2], [0.8]]), own=np.ones((2, 1)), rule=CWM(), f=2)
     >>> PGA()(seen)[0] < 0.8
     array([ True])
@@ -60,14 +78,34 @@ class PGA(Attack):
 
 @value
 class Canvass(Attack):
-    r"""Ours, for two-phase rounds: hurts as much as it can while the election still goes the wrong way.
+    """For two-phase rounds: does as much harm as it can while the election still goes the wrong way.
 
-    Of all γ (as in PGA) for which the elected candidate is the worse of the two it takes the one whose elected
-    candidate does most harm; if there is none, the one whose elected candidate does most harm anyway. The election is
-    played through with the honest workers' losses where the view has them (harm is then their mean loss), and else by
-    distance from the honest mean; the liars report the honest mean losses exchanged. Against other rules it is PGA.
-    With losses it votes some forty times a round; `by="distance"` does without them.
+    Parameters
+    ----------
+    along : "sign", "std" or "mean"
+        The direction p, as in `PGA`.
+    spread : bool
+        Whether the rows keep honest distances instead of being copies.
+    by : "loss" or "distance"
+        How harm is measured: by the honest workers' mean loss where the view has losses, or by the distance from the
+        honest mean. With losses it votes some forty times in each round; "distance" does without them.
 
+    Notes
+    -----
+    Of all γ (as in `PGA`) for which the elected candidate is the worse of the two, it takes the one whose elected
+    candidate does most harm. If there is none, it takes the one whose elected candidate does most harm anyway. The
+    election is played through with the honest workers' losses where the view has them, and else by distance from the
+    honest mean; the Byzantine workers report the honest mean losses exchanged. Against other rules it is PGA.
+
+    References
+    ----------
+    The attack is ours. `PGA` has the source of its search.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import Mean2P
+    >>> from holdfast.attacks import Canvass, View
     >>> seen = View(honest=np.array([[1.0], [1.2], [0.8]]), own=np.ones((2, 1)), rule=Mean2P(f=2), f=2)
     >>> Canvass()(seen).shape
     (2, 1)

@@ -18,18 +18,47 @@ Messages = list[tuple[int, Any]]
 
 @dataclass(frozen=True, repr=False)
 class Voter(Value):
-    """How liars vote."""
+    """The base of all voters: how Byzantine workers vote in a two-phase round.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks import VOTERS
+    >>> losses = np.array([[1.0, 2.0], [3.0, 5.0]])
+    >>> VOTERS["WorseLoss"]()(losses, np.array([1]), np.random.default_rng(0))
+    [(1, (5.0, 3.0))]
+    """
 
     formula: ClassVar[str] = ""
 
     def __call__(self, losses: np.ndarray, liars: np.ndarray, rng: np.random.Generator) -> Messages:
+        """Return the messages of the Byzantine workers.
+
+        Parameters
+        ----------
+        losses : numpy.ndarray of shape (workers, 2)
+            Every worker's losses at (Inner, Outer).
+        liars : numpy.ndarray
+            The rows of the Byzantine workers.
+        rng : numpy.random.Generator
+            For voters that draw.
+
+        Returns
+        -------
+        list of (int, report)
+            Messages as `holdfast.twophase.elect` reads them.
+        """
         raise TypeError(f"{type(self).__name__} does not say how it votes")
 
 
 @value
 class WorseLoss(Voter):
-    """For the candidate of larger loss on the liar's own data: both losses exchanged (Yi et al. 2024).
+    """For the candidate of larger loss on the worker's own data: both losses exchanged (Yi et al. 2024).
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks.voters import WorseLoss
     >>> WorseLoss()(np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([1]), np.random.default_rng(0))
     [(1, (5.0, 3.0))]
     """
@@ -44,6 +73,10 @@ class WorseLoss(Voter):
 class AgainstMajority(Voter):
     """Against what most honest workers prefer, and as strongly as a float can say it.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.attacks.voters import AgainstMajority
     >>> AgainstMajority()(np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([1]), np.random.default_rng(0))
     [(1, (1e+308, 0.0))]
     """

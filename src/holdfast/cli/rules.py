@@ -66,6 +66,7 @@ def plain(thing: Any) -> str:
     doc = re.sub(
         r"\.\. math::.*?(?=\n\n|$(?!\n))", lambda _: f"    {formula}", cleandoc(thing.__doc__ or ""), flags=re.S
     )
+    doc = re.sub(r"^\.\. (?=\[\d+\])", "", doc, flags=re.M)  # the mark of a reference
     return re.sub(r":math:`(.*?)`", lambda found: letters(found[1]), doc, flags=re.S)
 
 

@@ -17,10 +17,30 @@ CHUNK = 2048  # images standardised at a time, so that no second copy in float64
 class Dataset:
     """Labelled images, in the order of their files.
 
-    images: (N, H, W) or (N, H, W, C), uint8, or float32 in [0, 1]; labels: (N,) numbers of classes;
-    held_out: (N,), True for an official test image, None without an official split; writers: (N,) numbers
-    of writers, None where they are not known.
+    Parameters
+    ----------
+    name : str
+        The name of the data set.
+    images : array of shape (N, H, W) or (N, H, W, C)
+        uint8, or float32 in [0, 1].
+    labels : array of shape (N,)
+        Numbers of classes.
+    classes : tuple of str
+        The names of the classes.
+    held_out : array of shape (N,) or None
+        True for an official test image. None without an official split.
+    writers : array of shape (N,) or None
+        Numbers of writers. None where they are not known.
 
+    Raises
+    ------
+    BadInput
+        If shapes or labels do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.data import Dataset
     >>> Dataset("two", np.zeros((2, 1, 1), np.uint8), np.array([0, 1]), ("no", "yes")).sizes()
     array([1, 1])
     """
@@ -55,18 +75,41 @@ class Dataset:
         return f"Dataset({self.name!r}: {len(self.images)} images of {len(self.classes)} classes)"
 
     def sizes(self) -> NDArray[np.int64]:
-        """Images of each class."""
+        """Return the number of images of each class."""
         return np.bincount(self.labels, minlength=len(self.classes))
 
 
 def standardised(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[np.float32], ...]:
-    r"""Each pixel minus its mean over `train`, divided by its standard deviation over `train`, in float32.
+    r"""Each pixel minus its mean over the training images, divided by its standard deviation, in float32.
 
+    Parameters
+    ----------
+    train : numpy.ndarray
+        The training images, over which mean and deviation are taken.
+    *others : numpy.ndarray
+        More images of the same shape, such as test images.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        `train` and the others, standardised.
+
+    Raises
+    ------
+    BadInput
+        If there are no training images, or the shapes differ.
+
+    Notes
+    -----
     .. math:: z = (x - \mu) / \sigma
 
     Pixels that are constant in `train` become 0 everywhere. Dividing them by 1e-6 instead, as is sometimes done,
     multiplies a stray pixel of a test image by a million.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.data import standardised
     >>> standardised(np.array([[1.0, 5.0], [3.0, 5.0]]), np.array([[4.0, 6.0]]))
     (array([[-1.,  0.], [ 1.,  0.]], dtype=float32), array([[2., 0.]], dtype=float32))
     """

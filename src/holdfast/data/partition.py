@@ -17,9 +17,10 @@ TINY = 1e-300  # below it, floating point no longer keeps the law
 
 
 class Split(Value):
-    """How to share; subclasses are final."""
+    """The base of all splits: how images are shared; subclasses are final."""
 
     def shares(self, dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
+        """Share the images; `deal` calls this."""
         raise TypeError(f"{type(self).__name__} does not say how it shares images")
 
 
@@ -27,9 +28,11 @@ class Mixture(Split):
     """Worker i draws all its images, for training and for testing, from class frequencies q_i of its own."""
 
     def centre(self, natural: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what the class frequencies vary around."""
         raise TypeError(f"{type(self).__name__} does not say what its frequencies vary around")
 
     def mixture(self, prior: NDArray[np.float64], rng: Rng) -> NDArray[np.float64]:
+        """Return the class frequencies of one worker."""
         return prior
 
     def weights(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -65,22 +68,31 @@ def _prior(split: Mixture, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
 class Natural(Split):
     r"""Every worker draws from all images alike, so that classes come as often as in the data.
 
+    Parameters
+    ----------
+    prior : "natural" or "byclass"
+        "byclass" takes the frequencies of EMNIST ByClass instead of the data's own, for a part of FEMNIST in which
+        some classes are too frequent.
+
+    Notes
+    -----
     .. math:: q_i = p, \quad p_c = N_c / N
 
-    The images are shuffled once and dealt in order: none is dealt twice before all were dealt.
+    The images are shuffled once and dealt in order: none is dealt twice before all were dealt. With prior="byclass"
+    all workers together get N p_c images of class c, rounded; an image is reused only when all of its class have been
+    dealt.
 
-    With prior="byclass", p are the frequencies of EMNIST ByClass instead of the data's own, for a part of FEMNIST in
-    which some classes are too frequent. All workers together get N p_c images of class c, rounded; an image is
-    reused only when all of its class have been dealt.
-
-    >>> Natural()
-    Natural()
+    Examples
+    --------
+    >>> from holdfast.data import Natural, deal, load
+    >>> deal(load("digits"), Natural(), workers=10, train=100, test=20)[0]
+    Share(100 to train on, 20 to test)
     """
 
     prior: Literal["natural", "byclass"] = "natural"
 
     def written(self) -> str:
-        """Its text: the usual prior is in its name already."""
+        """Return its text; the usual prior is in its name already."""
         return repr(self)
 
     def shares(self, dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
@@ -120,8 +132,14 @@ def _by_quotas(dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
 class Uniform(Mixture):
     r"""Every worker draws each class equally often, rare classes included.
 
+    Notes
+    -----
     .. math:: q_i = (1/C, \dots, 1/C)
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.data import Uniform
     >>> Uniform().mixture(Uniform().centre(np.array([0.9, 0.1])), np.random.default_rng(0))
     array([0.5, 0.5])
     """
@@ -134,13 +152,29 @@ class Uniform(Mixture):
 class Dirichlet(Mixture):
     r"""Every worker has class frequencies of its own, the more lopsided the smaller alpha.
 
+    Parameters
+    ----------
+    alpha : float
+        The concentration, above 0.
+    prior : "natural", "uniform" or "byclass"
+        p: the frequencies of the data, equal ones as in Hsu et al. 2019, or those of EMNIST ByClass.
+
+    Notes
+    -----
     .. math:: q_i \sim \mathrm{Dir}(\alpha p)
 
-    with p the frequencies of the data (prior="natural"), equal ones (prior="uniform"), as in Hsu et al. 2019, or those
-    of EMNIST ByClass (prior="byclass").
     p sums to one: what other libraries write Dir(a, ..., a) over C classes is alpha = a C with the uniform prior.
     Where alpha is too small for floating point, one class is drawn from p, which is the limit.
 
+    References
+    ----------
+    .. [1] Hsu et al. 2019, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
+       Classification".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.data import Dirichlet
     >>> q = Dirichlet(alpha=0.1).mixture(np.array([0.5, 0.5]), np.random.default_rng(0))
     >>> round(float(q.sum()), 6), bool(q.max() > 0.9)
     (1.0, True)
@@ -167,11 +201,27 @@ class Dirichlet(Mixture):
 class Shards(Split):
     """The images sorted by class and cut into equal shards, of which every worker is dealt a few at random.
 
-    McMahan et al. 2017, Section 3: two shards a worker leave most workers with two classes. Test images are drawn
-    with the class frequencies of the worker's own training images.
+    Parameters
+    ----------
+    shards : int
+        How many shards each worker is dealt, at least 1.
 
-    >>> Shards(shards=3)
-    Shards(shards=3)
+    Notes
+    -----
+    Two shards for each worker leave most workers with two classes. Test images are drawn with the class frequencies of
+    the worker's own training images.
+
+    References
+    ----------
+    .. [1] McMahan et al. 2017, "Communication-Efficient Learning of Deep Networks from Decentralized Data",
+       Section 3.
+
+    Examples
+    --------
+    >>> from holdfast.data import Shards, counts, deal, load
+    >>> digits = load("digits")
+    >>> counts(digits, deal(digits, Shards(shards=2), workers=10, train=100)).sum(axis=1).tolist()
+    [100, 100, 100, 100, 100, 100, 100, 100, 100, 100]
     """
 
     shards: Count = 2
@@ -205,10 +255,18 @@ class Shards(Split):
 class ByWriter(Split):
     """Every worker is one writer with the writer's own images; for data sets that know their writers.
 
+    Notes
+    -----
     Writers are drawn at random among those with enough images. Without numbers, a writer gives all.
 
-    >>> ByWriter()
-    ByWriter()
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.data import ByWriter, Dataset, deal
+    >>> images, labels = np.zeros((12, 1, 1), np.uint8), np.zeros(12, int)
+    >>> letters = Dataset("letters", images, labels, ("a",), writers=np.repeat([0, 1], 6))
+    >>> deal(letters, ByWriter(), workers=2)
+    [Share(5 to train on, 1 to test), Share(5 to train on, 1 to test)]
     """
 
     def shares(self, dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
@@ -239,12 +297,41 @@ SPLITS: dict[str, type[Split]] = {split.__name__: split for split in (Natural, U
 def deal(
     dataset: Dataset, split: Split, workers: int, train: int | None = None, test: int | None = None, rng: Rng | int = 0
 ) -> list[Share]:
-    """Share a data set among workers: `train` training and `test` test images each, None for as many as there are.
+    """Share a data set among workers.
 
-    No image is a training image of one worker and a test image of any. Within a class images are reused only when
-    all have been dealt. The same `rng` (a generator or a seed) gives the same shares.
+    Parameters
+    ----------
+    dataset : Dataset
+        The images.
+    split : Split
+        How they are shared, such as `Natural()`.
+    workers : int
+        How many workers there are.
+    train : int or None
+        Training images for each worker. None: as many as there are.
+    test : int or None
+        Test images for each worker. None: as many as there are.
+    rng : numpy.random.Generator or int
+        A generator or a seed. The same seed gives the same shares.
 
-    >>> from holdfast.data import load
+    Returns
+    -------
+    list of Share
+        One share for each worker.
+
+    Raises
+    ------
+    BadInput
+        If there are too few images, or an argument is of another kind.
+
+    Notes
+    -----
+    No image is a training image of one worker and a test image of any. Within a class images are reused only when all
+    have been dealt.
+
+    Examples
+    --------
+    >>> from holdfast.data import Natural, deal, load
     >>> shares = deal(load("digits"), Natural(), workers=10, train=100, test=20, rng=7)
     >>> len(shares), len(shares[0].train), len(shares[0].test)
     (10, 100, 20)
@@ -257,9 +344,23 @@ def deal(
 
 
 def counts(dataset: Dataset, shares: list[Share]) -> NDArray[np.int64]:
-    """Training images of each worker in each class: (workers, classes).
+    """Count the training images of each worker in each class.
 
-    >>> from holdfast.data import load
+    Parameters
+    ----------
+    dataset : Dataset
+        The images.
+    shares : list of Share
+        What `deal` returned.
+
+    Returns
+    -------
+    numpy.ndarray of shape (workers, classes)
+        The counts.
+
+    Examples
+    --------
+    >>> from holdfast.data import Uniform, counts, deal, load
     >>> digits = load("digits")
     >>> counts(digits, deal(digits, Uniform(), 4, train=100)).sum(axis=1)
     array([100, 100, 100, 100])

@@ -21,7 +21,22 @@ SHORT = 0.05  # part of a request that may lack before the official split is giv
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """One worker's images, as row numbers of the data set."""
+    """One worker's images, as row numbers of the data set.
+
+    Parameters
+    ----------
+    train : numpy.ndarray
+        The training images.
+    test : numpy.ndarray
+        The test images.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.data import Share
+    >>> Share(train=np.arange(5), test=np.arange(5, 6))
+    Share(5 to train on, 1 to test)
+    """
 
     train: Indices
     test: Indices

@@ -83,10 +83,31 @@ def home(name: str, folder: str | Path | None = None) -> Path:
 
 
 def load(name: str, folder: str | Path | None = None) -> Dataset:
-    """A data set by name, from `folder`, else from $HOLDFAST_DATA, else from the cache folder.
+    """Load a data set by name.
 
-    In each, the files may lie directly, in a subfolder of that name, or as torchvision lays them.
+    Parameters
+    ----------
+    name : str
+        Such as "digits", "mnist", "emnist", "femnist" or "cifar10". An unknown name raises and lists the known ones.
+    folder : path, optional
+        Where to look. Without it, $HOLDFAST_DATA, and else the cache folder. The files may lie there directly, in a
+        subfolder of that name, or as torchvision lays them.
 
+    Returns
+    -------
+    Dataset
+        The images and labels.
+
+    Raises
+    ------
+    BadInput
+        If the name is unknown, or the files are not there; the sentence says how to get them.
+    MissingExtra
+        If a package is missing that brings the images.
+
+    Examples
+    --------
+    >>> from holdfast.data import load
     >>> digits = load("digits")
     >>> digits.images.shape, digits.images.dtype, len(digits.classes)
     ((1797, 8, 8), dtype('float32'), 10)

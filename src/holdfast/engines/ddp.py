@@ -21,6 +21,8 @@ from holdfast.errors import BadInput
 from holdfast.rules.base import Stage
 from holdfast.twophase import TwoPhase
 
+__all__ = ["Robust", "hook"]
+
 log = logging.getLogger("holdfast")
 
 
@@ -45,16 +47,59 @@ class Open:
 
 
 class Robust:
-    """The hook's state: `model.register_comm_hook(Robust(MeanwO(f=2)), hook)`.
+    """The state of DistributedDataParallel's hook: one decision of a rule over all buckets.
 
-    Buckets are exchanged as they come, in the shadow of the backward pass, and kept open; with the last one, ONE
-    decision is made over all of them, the same whatever the buckets are. `momentum` sends each rank's momentum instead
-    of its gradient; `scaler` is the GradScaler, if there is one. A rank whose gradient is not finite is dropped. If
-    more than f are dropped or too few are left, the gradient is zero and the step is in the ledger as skipped; with a
-    scaler it is NaN, so that the scaler skips the step on all ranks. `decision` is that of the last step (rules on
-    single coordinates say whom they used with a ledger only), `step` counts them.
+    Parameters
+    ----------
+    rule : Stage
+        The rule, such as `MeanwO(f=2)`.
+    group : torch.distributed.ProcessGroup, optional
+        The ranks. Without it, all.
+    momentum : Momentum, optional
+        Sends each rank's momentum instead of its gradient.
+    scaler : torch.amp.GradScaler, optional
+        The scaler, if there is one.
+    ledger : Ledger, optional
+        Gets one line for each step.
+    seed : int
+        For rules that draw.
 
-    Sound against faulty data and gradients on ranks whose program is honest; see robust_all_reduce.
+    Attributes
+    ----------
+    decision : Decision or None
+        The decision of the last step. Rules on single coordinates say whom they used only with a ledger.
+    step : int
+        How many steps were decided.
+
+    Raises
+    ------
+    BadInput
+        If the rule lets the ranks vote, or cannot be used on ranks.
+
+    Notes
+    -----
+    Register it with `model.register_comm_hook(Robust(MeanwO(f=2)), hook)`. Buckets are exchanged as they come, in the
+    shadow of the backward pass, and kept open. With the last one, ONE decision is made over all of them, the same
+    whatever the buckets are. A rank whose gradient is not finite is dropped. If more than f are dropped or too few are
+    left, the gradient is zero and the step is in the ledger as skipped; with a scaler it is NaN, so that the scaler
+    skips the step on all ranks.
+
+    Sound against faulty data and gradients on ranks whose program is honest; see `robust_all_reduce`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import torch.distributed as dist
+    >>> from torch.nn.parallel import DistributedDataParallel
+    >>> from holdfast import MeanwO
+    >>> from holdfast.engines.ddp import Robust, hook
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> model, state = DistributedDataParallel(torch.nn.Linear(1, 1)), Robust(MeanwO(f=0))
+    >>> model.register_comm_hook(state, hook)
+    >>> model(torch.ones(4, 1)).mean().backward()
+    >>> state.step, state.decision.kept
+    (1, (0,))
+    >>> dist.destroy_process_group()
     """
 
     def __init__(
@@ -77,7 +122,18 @@ class Robust:
         self.open: list[Open] = []
 
     def take(self, bucket: GradBucket) -> Future[Tensor]:
-        """Start to exchange a bucket; its answer comes with the last one."""
+        """Start to exchange a bucket; its answer comes with the last one.
+
+        Parameters
+        ----------
+        bucket : torch.distributed.GradBucket
+            What DistributedDataParallel hands over.
+
+        Returns
+        -------
+        torch.futures.Future
+            The bucket's answer.
+        """
         if bucket.index() == 0:
             self.open = []  # what a backward pass that failed has left
         buffer = bucket.buffer()
@@ -95,7 +151,13 @@ class Robust:
         return future
 
     def finish(self, wire: Wire) -> None:
-        """One decision over all buckets; then their answers."""
+        """Decide once over all buckets, then answer them.
+
+        Parameters
+        ----------
+        wire : Wire
+            The link to the other ranks.
+        """
         at(self.step)
         opened, self.open = self.open, []
         buffers = [one.buffer for one in opened]
@@ -133,7 +195,29 @@ class Robust:
 
 
 def hook(state: Robust, bucket: GradBucket) -> Future[Tensor]:
-    """For `register_comm_hook`."""
+    """Exchange a bucket for `register_comm_hook`.
+
+    Parameters
+    ----------
+    state : Robust
+        The state that was registered with it.
+    bucket : torch.distributed.GradBucket
+        What DistributedDataParallel hands over.
+
+    Returns
+    -------
+    torch.futures.Future
+        The bucket's answer.
+
+    Examples
+    --------
+    Register it with its state:
+
+    >>> from holdfast import MeanwO
+    >>> from holdfast.engines.ddp import Robust, hook
+    >>> def protect(model):
+    ...     model.register_comm_hook(Robust(MeanwO(f=2)), hook)
+    """
     return state.take(bucket)
 
 

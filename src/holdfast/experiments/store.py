@@ -18,6 +18,8 @@ from holdfast.training.code import read_code
 from holdfast.training.folder import FORMAT, Folder, first_of, in_use, lines_of, read_record, write_text
 from holdfast.training.own import named
 
+__all__ = ["Entry", "Store", "key"]
+
 Line = dict[str, Any]
 MOST = 400  # letters of a complaint
 ARCHIVE = "archive.jsonl"
@@ -26,8 +28,22 @@ STATES = ("done", "running", "begun", "failed")
 
 
 def key(run: Run) -> str:
-    """What names a run: a hash of all its fields and of the format in which they are kept.
+    """Return what names a run: a hash of all its fields and of the format in which they are kept.
 
+    Parameters
+    ----------
+    run : Run
+        The record.
+
+    Returns
+    -------
+    str
+        Sixteen hexadecimal digits: the name of the run's folder in a store.
+
+    Examples
+    --------
+    >>> from holdfast import Run
+    >>> from holdfast.experiments.store import key
     >>> key(Run(rule="Average()")) == key(Run(rule="Average()")) != key(Run(rule="Average()", seed=1))
     True
     """
@@ -38,10 +54,34 @@ def key(run: Run) -> str:
 class Entry:
     """What reports need to know of a run.
 
-    `evaluations` have the rounds done and what was measured then, `facts` what the rounds were like: how many there
-    are, `outer` (the share of elections that Outer won), `liars` (their mean share of the aggregate), `skipped` rounds,
-    `averaged` (the averaged model's accuracy) and `workers` (the accuracy on each worker's own test images). `code`
-    lists the versions of holdfast that computed it, empty where nobody noted them.
+    Parameters
+    ----------
+    key : str
+        The run's name, by `key`.
+    run : Run
+        The record.
+    state : str
+        "done", "running", "begun" or "failed".
+    evaluations : list of dict
+        The rounds done, and what was measured then.
+    facts : dict
+        What the rounds were like: how many there are, `outer` (the share of elections that Outer won), `liars` (the
+        Byzantine workers' mean share of the aggregate), `skipped` rounds, `averaged` (the averaged model's accuracy)
+        and `workers` (the accuracy on each worker's own test images).
+    seconds : float or None
+        How long it took.
+    why : str
+        Why it failed.
+    code : list of str
+        The versions of holdfast that computed it; empty where nobody noted them.
+
+    Examples
+    --------
+    >>> from holdfast import Run
+    >>> from holdfast.experiments.store import Entry, key
+    >>> run = Run(rule="Average()")
+    >>> Entry(key(run), run, "done", [{"round": 10, "accuracy": 0.5}]).accuracy
+    0.5
     """
 
     key: str
@@ -55,16 +95,27 @@ class Entry:
 
     @property
     def accuracy(self) -> float | None:
-        """At the end of a run that is done; None: not known."""
+        """The accuracy at the end of a run that is done; None: not known."""
         return self.evaluations[-1].get("accuracy") if self.state == "done" and self.evaluations else None
 
     def curve(self, name: str = "accuracy") -> list[tuple[int, float]]:
-        """(rounds done, value) of every evaluation."""
+        """Return (rounds done, value) of every evaluation.
+
+        Parameters
+        ----------
+        name : str
+            Which number of the evaluations.
+
+        Returns
+        -------
+        list of (int, float)
+            In the order of the rounds.
+        """
         found = ((line["round"], line.get(name)) for line in self.evaluations)
         return [(at, value) for at, value in found if value is not None]
 
     def text(self) -> str:
-        """A line of an archive."""
+        """Return the entry as one line of an archive."""
         given = asdict(self) | {"run": self.run.record(), "format": FORMAT}
         if not self.code:
             del given["code"]  # as in archives that were written before versions were noted
@@ -72,7 +123,23 @@ class Entry:
 
     @staticmethod
     def read(text: str | bytes) -> Entry:
-        """From such a line."""
+        """Return the entry that such a line holds.
+
+        Parameters
+        ----------
+        text : str or bytes
+            One line of an archive.
+
+        Returns
+        -------
+        Entry
+            The entry, checked.
+
+        Raises
+        ------
+        BadInput
+            If it is of another format, or holds what no holdfast wrote.
+        """
         given = dict(json.loads(text))
         if (theirs := given.pop("format", 0)) != FORMAT:
             raise BadInput(f"it is of format {theirs}, and this holdfast reads {FORMAT}; use the version that wrote it")
@@ -128,9 +195,25 @@ def told(run: Run, state: str, lines: Iterable[Line], **words: Any) -> Entry:
 
 
 class Store:
-    """A folder of runs, or an archive of them (a file of JSON lines), to read and, the folder, to add to.
+    """A folder of runs, or an archive of them (a file of JSON lines), to read; a folder can also be added to.
 
+    Parameters
+    ----------
+    path : path
+        The folder or the archive.
+
+    Notes
+    -----
     A file archive.jsonl in the folder holds more runs that are done: with it one goes on from an archive elsewhere.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from holdfast import Run
+    >>> from holdfast.experiments.store import Store
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(Store(folder).state(Run(rule="Average()")), Store(folder).read())
+    None ([], [])
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -144,11 +227,38 @@ class Store:
         return {one.key: one for one in entries if one.state == "done"}, complaints
 
     def place(self, run: Run) -> Path:
-        """The run's folder, there or not."""
+        """Return the run's folder, there or not.
+
+        Parameters
+        ----------
+        run : Run
+            The record.
+
+        Returns
+        -------
+        Path
+            A folder named by the run's key.
+        """
         return self.path / key(run)
 
     def state(self, run: Run) -> str | None:
-        """done, running, begun, failed, or broken: done, but not this run; None: not there."""
+        """Return how far a run is.
+
+        Parameters
+        ----------
+        run : Run
+            The record.
+
+        Returns
+        -------
+        str or None
+            "done", "running", "begun", "failed", or "broken": done, but not this run. None: not there.
+
+        Raises
+        ------
+        BadInput
+            If the store is a file.
+        """
         if self.path.exists() and not self.path.is_dir():
             raise BadInput(f"{self.path} is a file; name a folder for the runs.")
         name = key(run)
@@ -158,7 +268,7 @@ class Store:
         return "broken" if state == "done" and not _sound(self.path / name, run) else state
 
     def read(self) -> tuple[list[Entry], list[str]]:
-        """All runs, and a sentence on each folder or line that holds none."""
+        """Return all runs, and a sentence on each folder or line that holds none."""
         if not self.path.exists():
             raise BadInput(f"{self.path} is not there; name a folder of runs, or an archive of them (.jsonl).")
         if not self.path.is_dir():

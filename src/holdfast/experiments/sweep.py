@@ -20,6 +20,8 @@ from holdfast.spec import unknown
 from holdfast.training import Run
 from holdfast.training.folder import set_damaged_aside, write_text
 
+__all__ = ["only", "read", "runs", "sweep"]
+
 Runs = dict[str, Run]
 PLURAL = {"rules": "rule", "attacks": "attack", "rates": "rate", "splits": "split", "seeds": "seed"}
 KNOWN = {one.name for one in fields(Run)} | {"rate"}
@@ -27,7 +29,34 @@ MOST = 100_000  # runs of a sweep
 
 
 def read(path: Path | str) -> Runs:
-    """The runs of a sweep file, by key."""
+    r"""Return the runs of a sweep file, by key.
+
+    Parameters
+    ----------
+    path : path
+        A TOML file with the fields that `runs` takes.
+
+    Returns
+    -------
+    dict from str to Run
+        The runs by key.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, is no TOML, or holds no sweep.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from holdfast.experiments.sweep import read
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "sweep.toml"
+    ...     _ = file.write_text("rules = ['Average()', 'CWM()']\nseeds = 2\n")
+    ...     len(read(file))
+    4
+    """
     try:
         given = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -41,11 +70,28 @@ def read(path: Path | str) -> Runs:
 
 
 def runs(grid: Mapping[str, Any]) -> Runs:
-    """All combinations of what is given as a list; every field of a Run may be one, or a single value for all.
+    """Return the runs of all combinations of what is given as a list.
 
-    `rules`, `attacks`, `rates`, `splits` and `seeds` may be written so; `seeds = 3` is 0, 1, 2. A rate is a share of
-    the workers, rounded down: so many lie, and {f} in a rule is their number.
+    Parameters
+    ----------
+    grid : mapping
+        Fields of `Run` by name, each a list of values, or a single value for all. `rules`, `attacks`, `rates`,
+        `splits` and `seeds` may be written so; `seeds = 3` is 0, 1, 2. A rate is a share of the workers, rounded down:
+        this number is Byzantine, and {f} in a rule stands for it.
 
+    Returns
+    -------
+    dict from str to Run
+        The runs by key.
+
+    Raises
+    ------
+    BadInput
+        If a field is unknown, empty or given twice, or there are too many combinations.
+
+    Examples
+    --------
+    >>> from holdfast.experiments.sweep import runs
     >>> len(runs({"rules": ["Average()", "CWTM(f={f})"], "attacks": ["SignFlip()"], "rates": [0.2, 0.4], "seeds": 3}))
     12
     """
@@ -85,7 +131,26 @@ def _listed(given: Any) -> list[Any]:
 
 
 def only(found: Runs, conditions: list[str]) -> Runs:
-    """The runs that meet all conditions such as 'rule=Mean*', 'seed<2', 'attack!=NoAttack()'."""
+    """Return the runs that meet all conditions.
+
+    Parameters
+    ----------
+    found : dict from str to Run
+        The runs by key.
+    conditions : list of str
+        Such as 'rule=Mean*', 'seed<2' or 'attack!=NoAttack()'.
+
+    Returns
+    -------
+    dict from str to Run
+        Some of the runs.
+
+    Examples
+    --------
+    >>> from holdfast.experiments.sweep import only, runs
+    >>> len(only(runs({"rules": ["Average()", "CWM()"], "seeds": 5}), ["rule=CWM*", "seed<2"]))
+    2
+    """
     tests = [condition(text) for text in conditions]
     return {name: run for name, run in found.items() if all(test(run) for test in tests)}
 
@@ -98,9 +163,41 @@ def sweep(
     retry_failed: bool = False,
     carry: Callable[..., Iterator[News]] = carried_out,
 ) -> Generator[News]:
-    """Carry out what the store does not have yet; news as they come, first of what is there already.
+    """Carry out the runs that the store does not have yet.
 
-    A run that fails under way leaves a note in its folder and is not tried again unless asked to.
+    Parameters
+    ----------
+    runs : dict from str to Run
+        The runs by key, as `runs` returns them.
+    store : Store
+        The folder of the runs.
+    jobs : int, optional
+        How many processes work. Without it, one for each core.
+    data : Path, optional
+        The folder where data sets are looked for first.
+    retry_failed : bool
+        Whether runs that failed before are tried again.
+    carry : callable
+        What carries them out; other than here, on a cluster.
+
+    Yields
+    ------
+    News
+        News as they come, first of what is there already. A run that fails under way leaves a note in its folder.
+
+    Raises
+    ------
+    BadInput
+        If the store cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from holdfast.experiments.store import Store
+    >>> from holdfast.experiments.sweep import sweep
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     list(sweep({}, Store(folder)))
+    []
     """
     _writable(store.path)
     todo: dict[str, tuple[Run, Path]] = {}

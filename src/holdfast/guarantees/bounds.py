@@ -46,10 +46,35 @@ from holdfast.rules import (
 )
 from holdfast.rules.base import Stage
 
+__all__ = ["Bound", "Promise", "bounds"]
+
 
 @dataclass(frozen=True)
 class Promise:
-    """One criterion: the least that any rule can have, what some round makes of this one, and the proved constants."""
+    """One criterion of one rule: what is possible, what some round makes of the rule, and what is proved.
+
+    Parameters
+    ----------
+    criterion : str
+        "lambda", "kappa", "xi" or "zeta".
+    least : float
+        The least constant that any rule can have.
+    reached : float
+        What some known round makes of this rule.
+    ours : Bound or None
+        The constant that is proved here; None: none known.
+    paper : Bound or None
+        The constant of Yi et al. 2024, where they state one.
+    literature : Bound or None
+        The constant of other papers, where they state one.
+
+    Examples
+    --------
+    >>> from holdfast import CWTM
+    >>> from holdfast.guarantees.bounds import bounds
+    >>> bounds(CWTM(f=5), 20)["kappa"].text
+    '= 0.5'
+    """
 
     criterion: str
     least: float
@@ -65,7 +90,7 @@ class Promise:
 
     @property
     def text(self) -> str:
-        """Our constant, marked as exact or as a bound."""
+        """Our constant, marked as exact (=) or as a bound (≤)."""
         if self.ours is None or self.ours.value == inf:
             return number(None if self.ours is None else inf)
         return f"{'=' if self.exact else '≤'} {number(self.ours.value)}"
@@ -77,10 +102,39 @@ def number(value: float | None) -> str:
 
 
 def bounds(rule: Any, n: int, f: int | None = None, d: int | None = None) -> dict[str, Promise]:
-    """All that is known of a rule with n workers of which f lie; `d` sharpens some constants. None: none known.
+    """Return all that is known of a rule with n workers of which f are Byzantine.
 
+    Parameters
+    ----------
+    rule : Stage
+        A rule that answers with one vector.
+    n : int
+        How many workers there are.
+    f : int, optional
+        How many are Byzantine, for rules without an f of their own.
+    d : int, optional
+        The dimension, which sharpens some constants.
+
+    Returns
+    -------
+    dict from str to Promise
+        One promise for each criterion: "lambda", "kappa", "xi", "zeta".
+
+    Raises
+    ------
+    BadInput
+        If it is no rule, if f is missing or another one, or if n workers are too few.
+
+    Notes
+    -----
+    The conversions between the criteria are in docs/guarantees.md, "Between the criteria".
+
+    Examples
+    --------
     >>> from holdfast import CWTM
-    >>> bounds(CWTM(f=5), 20)["kappa"].ours.value, bounds(CWTM(f=5), 20)["kappa"].exact
+    >>> from holdfast.guarantees.bounds import bounds
+    >>> kappa = bounds(CWTM(f=5), 20)["kappa"]
+    >>> kappa.ours.value, kappa.exact
     (0.5, True)
     """
     f = tolerance(rule, n, f)

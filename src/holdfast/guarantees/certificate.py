@@ -1,4 +1,4 @@
-"""What can be said of one round, of whoever may have lied in it.
+"""What can be said of one round, whichever workers were Byzantine.
 
 The true honest vectors are some S of n - f of the n, nobody knows which. Relative to their variance, the distance of
 any rule's answer to their mean is bounded for every S (relative.py); in the units of the vectors, it is under
@@ -27,6 +27,8 @@ from holdfast.rules.base import Chain
 from holdfast.rules.clustering import radii, scores
 from holdfast.updates import Updates
 
+__all__ = ["Certificate", "certificate"]
+
 Array = np.ndarray
 COARSE = {"bfloat16": 2.0**-7, "float16": 2.0**-10}  # what is computed in float32 and told in less
 FOUND = 1e-6  # of a radius: how well the searches for a median find it
@@ -34,16 +36,45 @@ FOUND = 1e-6  # of a radius: how well the searches for a median find it
 
 @dataclass(frozen=True)
 class Certificate:
-    """The promises of one round; every S is a set of n - f of the n vectors that were looked at.
+    """The promises of one round, for every set S of n - f of the n vectors that were looked at.
 
-    `kappa`: every S has ‖F - mean of S‖² ≤ kappa · variance of S. Relative: it says nothing in the units of the
-    vectors, since f honest workers may be anywhere and no server can bound the distance to their mean. In these units:
-    `pull`: every S has ‖F - mean of the kept in S‖ ≤ pull, which is all that liars can do to the kept honest ones;
-    `within(s)`: every S of deviation at most s has ‖F - mean of S‖ ≤ within(s); `anywhere`: every S has ‖F - mean of
-    S‖ ≤ anywhere, which liars can make as large as they like. None: F is not the mean of n - f of the vectors.
+    Parameters
+    ----------
+    rule : str
+        The rule as text.
+    n : int
+        How many vectors were looked at.
+    f : int
+        How many of them may be Byzantine.
+    kappa : float
+        Every S has ‖F - mean of S‖² ≤ kappa · variance of S. This is relative. It says nothing in the units of the
+        vectors, since f honest workers may be anywhere and no server can bound the distance to their mean.
+    how : str
+        What kappa follows from.
+    anywhere : float
+        Every S has ‖F - mean of S‖ ≤ anywhere, which Byzantine workers can make as large as they like.
+    deviation : float or None
+        The standard deviation of the kept vectors. None: F is not the mean of n - f of the vectors.
+    pull : float or None
+        Every S has ‖F - mean of the kept in S‖ ≤ pull, which is all that Byzantine workers can do to the kept honest
+        ones. None: F is not the mean of n - f of the vectors.
+    alpha : float or None
+        How many times the least possible sum of squares the kept vectors have at most.
+    offset : float
+        How far F, as it was given, is from the mean of the kept vectors at most.
 
+    Notes
+    -----
     F is the weighted sum before it is rounded to the dtype of the updates, or, where the updates were measured again,
-    the answer as it was given, which `offset` at most is away from the mean of the kept. With `measure=`, everything is about the measured entries alone.
+    the answer as it was given, at most `offset` away from the mean of the kept. With `measure=`, everything is about the measured entries alone. docs/guarantees.md has
+    the proofs, in "Certificates of a round".
+
+    Examples
+    --------
+    >>> from holdfast import MeanwO
+    >>> from holdfast.guarantees.certificate import certificate
+    >>> certificate(MeanwO(f=1).decide([[0.0], [0.1], [0.2], [0.1], [9.0]])).f
+    1
     """
 
     rule: str
@@ -58,7 +89,19 @@ class Certificate:
     offset: float = 0.0
 
     def within(self, deviation: float | None = None) -> float | None:
-        """How far the mean of any S of at most this deviation can be; by default that of the kept vectors."""
+        """Return how far the mean of any S of at most this deviation can be from F.
+
+        Parameters
+        ----------
+        deviation : float, optional
+            The assumed deviation. Without it, that of the kept vectors.
+
+        Returns
+        -------
+        float or None
+            Every S of deviation at most this has ‖F - mean of S‖ ≤ the result. None: F is not the mean of n - f of the
+            vectors.
+        """
         if deviation is not None:
             number("within", "deviation", deviation)
         if self.deviation is None:
@@ -87,12 +130,38 @@ class Certificate:
 def certificate(
     decision: Decision, X: Any = None, *, f: int | None = None, measure: Measure | None = None
 ) -> Certificate:
-    """What is certain about the decision of a round; `f` for rules that have none.
+    """Return what is certain about the decision of a round.
 
-    O(n² log n) after the distances, which the decision has if the rule measured them all; the others need the
-    updates X again (and the same `measure`), which are measured once in float64.
+    Parameters
+    ----------
+    decision : Decision
+        What the `decide` of a rule returned.
+    X : array or sequence of updates, optional
+        The same updates again, for rules that did not measure all distances. They are measured once in float64.
+    f : int, optional
+        How many workers may be Byzantine, for rules that have no f.
+    measure : callable, optional
+        The same as for the decision.
 
+    Returns
+    -------
+    Certificate
+        Bounds that hold for every set of workers that could be the honest ones.
+
+    Raises
+    ------
+    BadInput
+        If the rule did not measure all distances and X is missing, or if X has another number of updates.
+
+    Notes
+    -----
+    Cost: O(n² log n) after the distances, which the decision has if the rule measured them all.
+
+    Examples
+    --------
     >>> from holdfast import MeanwO
+    >>> from holdfast.guarantees.bounds import bounds
+    >>> from holdfast.guarantees.certificate import certificate
     >>> round_ = MeanwO(f=1).decide([[0.0], [0.1], [0.2], [0.1], [9.0]])
     >>> certificate(round_).kappa < bounds(MeanwO(f=1), 5)["kappa"].ours.value
     True

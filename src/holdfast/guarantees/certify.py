@@ -23,6 +23,8 @@ from holdfast.guarantees.instances import drawn, structured
 from holdfast.reading import read
 from holdfast.spec import parse_rule
 
+__all__ = ["Found", "Search", "search"]
+
 Array = np.ndarray
 CLIMBS = 24  # climbs into which a budget is cut
 NUMBERS = 2_000  # in a round: CMA-ES holds the square of it
@@ -31,9 +33,35 @@ STEPS = (0.3, 0.02)  # of the size of a round: how far a climb looks at first
 
 @dataclass(frozen=True)
 class Search:
-    """What determines a search: the rule as text, the criterion, the shape of a round, rounds to try, the seed.
+    """What determines a search for the round that is worst for a rule.
 
-    The structured rounds are always tried, also those beyond the budget.
+    Parameters
+    ----------
+    rule : str
+        The rule as text.
+    n : int
+        How many workers there are.
+    f : int
+        How many are Byzantine.
+    d : int
+        The dimension.
+    criterion : str
+        "lambda", "kappa" or "xi".
+    budget : int
+        How many rounds to try. The structured rounds are always tried, also those beyond the budget.
+    seed : int
+        The seed of all draws.
+
+    Raises
+    ------
+    BadInput
+        If the rule draws, or the numbers are too large for a search.
+
+    Examples
+    --------
+    >>> from holdfast.guarantees.certify import Search
+    >>> Search("CWTM(f=1)", n=4, f=1, d=2).criterion
+    'kappa'
     """
 
     rule: str
@@ -64,7 +92,26 @@ class Search:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The worst round so far, its ratio, and how many rounds were tried in how many climbs."""
+    """The worst round so far.
+
+    Parameters
+    ----------
+    value : float
+        Its ratio: a lower bound on the true constant.
+    X : numpy.ndarray of shape (n, d)
+        The round, which is the proof.
+    tried : int
+        How many rounds were tried.
+    climbs : int
+        In how many climbs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.guarantees.certify import Found
+    >>> Found(0.5, np.zeros((4, 2)), tried=20, climbs=0).value
+    0.5
+    """
 
     value: float
     X: Array
@@ -73,8 +120,33 @@ class Found:
 
 
 def search(asked: Search, known: Found | None = None) -> Iterator[Found]:
-    """The worst round so far, after each climb; `known` goes on from there, to the same end.
+    """Search for the round that is worst for a rule.
 
+    Parameters
+    ----------
+    asked : Search
+        What determines the search.
+    known : Found, optional
+        Goes on from there, to the same end.
+
+    Yields
+    ------
+    Found
+        The worst round so far, after each climb.
+
+    Raises
+    ------
+    BadInput
+        If the package cma is missing.
+
+    Notes
+    -----
+    Structured rounds are tried as they are. Then evolution strategies (CMA-ES) climb from these, from random rounds,
+    and from the best so far.
+
+    Examples
+    --------
+    >>> from holdfast.guarantees.certify import Search, search
     >>> *_, found = search(Search("CWTM(f=1)", 4, 1, 2, budget=400))
     >>> 0.49 < found.value < 0.5001
     True

@@ -24,6 +24,8 @@ from holdfast.rules import (
 from holdfast.rules.base import CoordinateRule
 from holdfast.twophase import Cent2P, Mean2P
 
+__all__ = ["Advice", "choose"]
+
 SEARCHED, COVERED = 100, 20  # workers up to which MeanExact ends its search; liars up to which MDA does
 MANY = 300  # workers beyond which n² distances are too dear
 SURE = 1e-9  # probability of a draw without an honest candidate that nobody minds
@@ -32,7 +34,25 @@ MOST = 5  # rules in a list
 
 @dataclass(frozen=True)
 class Advice:
-    """A rule, why it stands where it stands, its work in passes over one worker's vector, and its promises."""
+    """A rule of the short list, with the reason for its place.
+
+    Parameters
+    ----------
+    rule : Stage or TwoPhase
+        The rule.
+    why : str
+        The reason for its place.
+    cost : float
+        Its work, in passes over one worker's vector.
+    promises : dict from str to Promise
+        What is known of it, as `bounds` returns it.
+
+    Examples
+    --------
+    >>> from holdfast.guarantees.choose import choose
+    >>> choose(35, 7, votes=False)[0].constant("kappa")
+    0.3333333333333333
+    """
 
     rule: Any
     why: str
@@ -40,7 +60,18 @@ class Advice:
     promises: dict[str, Promise]
 
     def constant(self, criterion: str) -> float:
-        """The proved constant, inf where there is none."""
+        """Return the proved constant, inf where there is none.
+
+        Parameters
+        ----------
+        criterion : str
+            "lambda", "kappa", "xi" or "zeta".
+
+        Returns
+        -------
+        float
+            The constant.
+        """
         found = self.promises[criterion].ours
         return inf if found is None else found.value
 
@@ -48,11 +79,41 @@ class Advice:
 def choose(
     n: int, f: int, heterogeneous: bool = True, votes: bool = True, stream: bool = False, d: int | None = None
 ) -> list[Advice]:
-    """A short list, best first: two-phase if workers can vote, then by the constant that convergence depends on.
+    """Return a short list of rules for n workers of which f may be Byzantine, best first.
 
-    With heterogeneous data that is κ (the error floor κG² of Theorem 1), else λ (its rate). `stream`: updates come one
-    at a time and do not fit into memory together.
+    Parameters
+    ----------
+    n : int
+        How many workers there are.
+    f : int
+        How many may be Byzantine.
+    heterogeneous : bool
+        Whether the workers' data differ.
+    votes : bool
+        Whether the workers can vote. If so, a two-phase rule comes first.
+    stream : bool
+        Whether updates come one at a time and do not fit into memory together.
+    d : int, optional
+        The dimension, which sharpens some constants.
 
+    Returns
+    -------
+    list of Advice
+        By the constant that convergence depends on. With heterogeneous data that is κ (the error floor κG² of Theorem
+        1), else λ (its rate).
+
+    Raises
+    ------
+    BadInput
+        If no criterion is defined for n and f.
+
+    Notes
+    -----
+    docs/choosing.md gives the reasons.
+
+    Examples
+    --------
+    >>> from holdfast.guarantees.choose import choose
     >>> [advice.rule for advice in choose(35, 7, votes=False)][:2]
     [CWTM(f=7), MeanExact(f=7)]
     """

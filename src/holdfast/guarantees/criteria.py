@@ -23,6 +23,8 @@ import numpy as np
 
 from holdfast.errors import BadInput
 
+__all__ = ["CRITERIA", "Expected", "Worst", "aragg", "ratios", "worst"]
+
 CRITERIA = {"lambda": "λ", "kappa": "κ", "xi": "ξ", "zeta": "ζ"}
 MOST = 100_000  # sets S that are looked at one by one; beyond, a search
 WORKERS = 10_000_000  # for which constants are told
@@ -34,7 +36,23 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Worst:
-    """The largest ratio over all S, or one that was found: `how` is "exact" or "at least"."""
+    """The largest ratio over all sets S that could be honest.
+
+    Parameters
+    ----------
+    value : float
+        The ratio.
+    honest : tuple of int
+        The set S for which it is reached.
+    how : str
+        "exact", or "at least" if a search found it.
+
+    Examples
+    --------
+    >>> from holdfast.guarantees.criteria import worst
+    >>> worst("kappa", [0.5], [[0.0], [1.0], [9.0]], 1).honest
+    (1, 2)
+    """
 
     value: float
     honest: tuple[int, ...]
@@ -42,8 +60,28 @@ class Worst:
 
 
 def ratios(criterion: str, F: Array, X: Array, masks: Array) -> Array:
-    """The ratio of each set S, a row of 0 and 1 in masks: 0 where F is its mean, inf where only its spread is zero.
+    """Return the ratio of each set S.
 
+    Parameters
+    ----------
+    criterion : str
+        "lambda", "kappa" or "xi".
+    F : numpy.ndarray of shape (d,)
+        The rule's answer.
+    X : numpy.ndarray of shape (n, d)
+        The vectors.
+    masks : numpy.ndarray
+        One row of 0 and 1 for each set S.
+
+    Returns
+    -------
+    numpy.ndarray
+        One ratio for each set: 0 where F is its mean, inf where only its spread is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.guarantees.criteria import ratios
     >>> X = np.array([[0.0], [1.0], [2.0], [9.0]])
     >>> ratios("kappa", np.array([1.0]), X, np.array([[1, 1, 1, 0], [0, 1, 1, 1]])).round(3)
     array([0.   , 0.711])
@@ -107,8 +145,34 @@ def subsets(n: int, f: int) -> Array:
 
 
 def worst(criterion: str, F: Any, X: Any, f: int, most: int = MOST) -> Worst:
-    """The largest ratio over every S that could be honest; over more than `most` sets, the largest that a climb finds.
+    """Return the largest ratio over every S that could be honest.
 
+    Parameters
+    ----------
+    criterion : str
+        "lambda", "kappa" or "xi". ζ is a mean over rounds; no single round has one.
+    F : array of shape (d,)
+        The rule's answer.
+    X : array of shape (n, d)
+        The vectors.
+    f : int
+        How many may be Byzantine.
+    most : int
+        Up to how many sets are looked at one by one. Of more, the largest that a climb finds is returned.
+
+    Returns
+    -------
+    Worst
+        The ratio and its set.
+
+    Raises
+    ------
+    BadInput
+        If the criterion is unknown, or is not defined for n and f.
+
+    Examples
+    --------
+    >>> from holdfast.guarantees.criteria import worst
     >>> worst("kappa", [0.5], [[0.0], [1.0], [9.0]], 1).how
     'exact'
     """
@@ -179,7 +243,25 @@ def _swap(n: int, leaves: Any, enters: Any) -> Array:
 
 @dataclass(frozen=True)
 class Expected:
-    """A measured ζ with its standard error; ρ² is the largest mean squared distance of two honest vectors."""
+    """A measured ζ.
+
+    Parameters
+    ----------
+    value : float
+        The ratio.
+    error : float
+        Its standard error.
+    rho2 : float
+        ρ², the largest mean squared distance of two honest vectors.
+    trials : int
+        How many rounds were drawn.
+
+    Examples
+    --------
+    >>> from holdfast.guarantees.criteria import Expected
+    >>> Expected(value=1.5, error=0.1, rho2=2.0, trials=100).value
+    1.5
+    """
 
     value: float
     error: float
@@ -188,9 +270,37 @@ class Expected:
 
 
 def aragg(rule: Any, draw: Callable[[np.random.Generator], Array], f: int, trials: int, rng: Any) -> Expected:
-    """ζ over a distribution of rounds: `draw(rng)` gives n rows, the honest n - f first, always the same workers.
+    """Measure ζ over a distribution of rounds.
 
+    Parameters
+    ----------
+    rule : callable
+        The rule.
+    draw : callable
+        `draw(rng)` returns n rows, the honest n - f first, always the same workers.
+    f : int
+        How many are Byzantine.
+    trials : int
+        How many rounds are drawn, at least 2.
+    rng : numpy.random.Generator
+        What `draw` is called with.
+
+    Returns
+    -------
+    Expected
+        The ratio and its standard error.
+
+    Notes
+    -----
     An answer that differs from the honest mean by rounding alone is that mean, as in `ratios`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import CWTM
+    >>> from holdfast.guarantees.criteria import aragg
+    >>> aragg(CWTM(f=1), lambda rng: rng.standard_normal((5, 2)), 1, 50, np.random.default_rng(0)).trials
+    50
     """
     whole("trials", trials, 2)
     whole("f", f, 0)

@@ -23,16 +23,38 @@ import numpy as np
 
 from holdfast.errors import BadInput
 
+__all__ = ["Estimate", "estimate"]
+
 HELD = 1 << 20  # numbers that are read at once
 TINY = 1e-150  # differences below have squares that lose digits
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Squares as they were measured; `sigma`, `G` and `spread` are their roots.
+    """The noise and the heterogeneity of workers, as they were measured; names that end in 2 are squares.
 
-    sigma2 is the mean over the workers, pooled2 that over all gradients, each2 one a worker; noise2 is the part of
-    plain2 that is noise. G2 is their difference, zero if the noise hides it.
+    Parameters
+    ----------
+    gradients : tuple of int
+        How many gradients each worker gave.
+    d : int
+        The dimension.
+    each2 : tuple of float
+        σ² of each worker.
+    pooled2 : float
+        σ² over all gradients.
+    plain2 : float
+        The mean squared distance of the workers' means to their mean.
+    noise2 : float
+        The part of `plain2` that is noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.guarantees.estimate import estimate
+    >>> told = estimate([np.array([[1.0], [3.0]]), np.array([[8.0], [8.0], [8.0]])])
+    >>> told.sigma, round(told.G, 4)
+    (1.0, 2.958)
     """
 
     gradients: tuple[int, ...]
@@ -44,10 +66,12 @@ class Estimate:
 
     @property
     def sigma2(self) -> float:
+        """σ²: the mean over the workers."""
         return math.fsum(self.each2) / len(self.each2)
 
     @property
     def sigma(self) -> float:
+        """σ, the root of `sigma2`."""
         return math.sqrt(self.sigma2)
 
     @property
@@ -57,26 +81,50 @@ class Estimate:
 
     @property
     def G2(self) -> float:  # noqa: N802 - the paper's letter
+        """G²: `plain2` without its noise, zero if the noise hides it."""
         return max(0.0, self.plain2 - self.noise2)
 
     @property
     def G(self) -> float:  # noqa: N802
+        """G, the root of `G2`."""
         return math.sqrt(self.G2)
 
     @property
     def spread(self) -> float:
-        """The root mean square distance from their mean of n vectors, a gradient each: what κ is about."""
+        """The root mean square distance of n vectors, one gradient each, from their mean: what κ is about."""
         return math.sqrt(self.G2 + (1 - 1 / len(self.each2)) * self.sigma2)
 
     @property
     def balance(self) -> float:
-        """σ²/G²: the mean of so many gradients is as noisy as the workers are different; inf if no G was seen."""
+        """σ²/G²: the mean of this many gradients is as noisy as the workers are different; inf if no G was seen."""
         return self.sigma2 / self.G2 if self.G2 else math.inf
 
 
 def estimate(gradients: Iterable[Any], names: Sequence[str] | None = None) -> Estimate:
-    """σ and G of workers, each an array with a row a gradient; arrays in mapped files are read in blocks of columns.
+    """Measure σ and G of workers from their gradients.
 
+    Parameters
+    ----------
+    gradients : iterable of arrays of shape (k, d)
+        One array for each worker, one row for each gradient. Arrays in mapped files are read in blocks of columns.
+    names : sequence of str, optional
+        The workers' names, for the sentences of errors.
+
+    Returns
+    -------
+    Estimate
+        Squares as they were measured.
+
+    Raises
+    ------
+    BadInput
+        If there are fewer than two workers, or their gradients do not fit together, or their squares leave the range
+        of floats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.guarantees.estimate import estimate
     >>> told = estimate([np.array([[1.0, 0.0], [3.0, 0.0]]), np.array([[8.0, 0.0], [8.0, 0.0], [8.0, 0.0]])])
     >>> told.sigma2, told.plain2, told.G2
     (1.0, 9.0, 8.75)

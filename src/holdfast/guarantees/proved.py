@@ -52,7 +52,24 @@ FACTORS = 1100  # so many of at most a half have a product of 0
 
 
 class Bound(NamedTuple):
-    """A constant, where it comes from, and with which probability it fails, for rules that draw."""
+    """A constant, where it comes from, and with which probability it fails.
+
+    Parameters
+    ----------
+    value : float
+        The constant; inf if none can hold.
+    source : str
+        The section of docs/guarantees.md, or the theorem, that proves it.
+    fails : float
+        The probability with which it fails, for rules that draw.
+
+    Examples
+    --------
+    >>> from holdfast import CWTM
+    >>> from holdfast.guarantees.bounds import bounds
+    >>> bounds(CWTM(f=5), 20)["kappa"].ours
+    Bound(value=0.5, source='CWTM', fails=0.0)
+    """
 
     value: float
     source: str

@@ -18,6 +18,8 @@ import numpy as np
 
 from holdfast.errors import BadInput
 
+__all__ = ["Rate", "Setting", "rate", "rates"]
+
 LARGEST = sys.float_info.max
 FORMULAS = {
     "lambda": ("i", "√(n - f) λ σ / √T"),
@@ -29,10 +31,38 @@ FORMULAS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """What Theorem 1 speaks of: σ bounds each worker's gradient noise, G the heterogeneity, L the smoothness.
+    """What Theorem 1 of Yi et al. 2024 speaks of.
 
-    The paper's bounded variance is that of single samples; gradients of b samples, as workers send them, have a σ that
-    is √b times smaller. L occurs in none of the formulas: the orders hide it.
+    Parameters
+    ----------
+    n : int
+        How many workers there are.
+    f : int
+        How many are Byzantine; below n/2.
+    T : int
+        How many rounds are run.
+    sigma : float
+        σ bounds each worker's gradient noise.
+    G : float
+        G bounds the heterogeneity.
+    L : float
+        L bounds the smoothness. It occurs in none of the formulas: the orders hide it.
+
+    Raises
+    ------
+    BadInput
+        If a number is out of range.
+
+    Notes
+    -----
+    The paper's bounded variance is that of single samples. Gradients of b samples, as workers send them, have a σ that
+    is √b times smaller.
+
+    Examples
+    --------
+    >>> from holdfast.guarantees.rates import Setting
+    >>> Setting(n=35, f=7, T=10_000, sigma=2.0).G
+    0.0
     """
 
     n: int
@@ -53,7 +83,31 @@ class Setting:
 
 @dataclass(frozen=True)
 class Rate:
-    """An order of Res_T: what stays however long one trains, what vanishes as 1/√T, and why it does not apply."""
+    """An order of Res_T, the mean of the squared gradients over T rounds.
+
+    Parameters
+    ----------
+    part : str
+        The part of Theorem 1: "i" to "iv".
+    criterion : str
+        "lambda", "zeta", "kappa" or "xi".
+    constant : float
+        The rule's constant in this criterion.
+    formula : str
+        The order as text.
+    stays : float
+        What stays, however long one trains.
+    vanishes : float
+        What vanishes as 1/√T.
+    why : str
+        Why it does not apply; empty if it does.
+
+    Examples
+    --------
+    >>> from holdfast.guarantees.rates import Setting, rate
+    >>> rate(Setting(n=35, f=7, T=10_000, sigma=2.0, G=0.5), "kappa", 1.0).order
+    0.27
+    """
 
     part: str
     criterion: str
@@ -70,15 +124,44 @@ class Rate:
 
 
 def rate(setting: Setting, criterion: str, constant: float) -> Rate:
-    r"""One part of Theorem 1, for a rule whose constant in this criterion is λ, ζ, κ or ξ.
+    r"""Return one part of Theorem 1, for a rule whose constant in this criterion is λ, ζ, κ or ξ.
 
+    Parameters
+    ----------
+    setting : Setting
+        The training.
+    criterion : str
+        "lambda", "zeta", "kappa" or "xi".
+    constant : float
+        The rule's constant in this criterion.
+
+    Returns
+    -------
+    Rate
+        The order, in two parts.
+
+    Raises
+    ------
+    BadInput
+        If the criterion is unknown, or the product is too large for a float.
+
+    Notes
+    -----
     .. math:: \sqrt{n-f}\,\frac{\lambda \sigma}{\sqrt T}, \quad
               \zeta \tfrac{f}{n} G^2 + \frac{\sigma \sqrt{\zeta f + 1}}{\sqrt{n T}}, \quad
               \kappa G^2 + \frac{\sigma}{\sqrt T}, \quad \xi G^2 + \frac{\sigma}{\sqrt T}
 
-    The first is stated for G = 0, and reads zero for λ = 0, which no method reaches: it is meant for f ≥ 1. The others
-    are stated for G > 0, and so, by letting it shrink, for G = 0.
+    These are orders: a constant is left out. The first is stated for G = 0, and reads zero for λ = 0, which no method
+    reaches: it is meant for f ≥ 1. The others are stated for G > 0, and so, by letting it shrink, for G = 0.
 
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers", Theorem 1.
+
+    Examples
+    --------
+    >>> from holdfast.guarantees.rates import Setting, rate
     >>> told = rate(Setting(n=35, f=7, T=10_000, sigma=2.0, G=0.5), "kappa", 1.0)
     >>> told.stays, told.vanishes, told.formula
     (0.25, 0.02, 'κ G² + σ / √T')
@@ -102,8 +185,28 @@ def rate(setting: Setting, criterion: str, constant: float) -> Rate:
 
 
 def rates(setting: Setting, constants: Mapping[str, float]) -> tuple[Rate, ...]:
-    """Theorem 1 for all criteria in which a rule has a constant, in the theorem's order.
+    """Return Theorem 1 for all criteria in which a rule has a constant, in the theorem's order.
 
+    Parameters
+    ----------
+    setting : Setting
+        The training.
+    constants : mapping from str to float
+        The rule's constants by criterion.
+
+    Returns
+    -------
+    tuple of Rate
+        One for each constant.
+
+    Raises
+    ------
+    BadInput
+        If a criterion is unknown.
+
+    Examples
+    --------
+    >>> from holdfast.guarantees.rates import Setting, rates
     >>> [told.part for told in rates(Setting(n=35, f=7, T=100, sigma=1.0), {"kappa": 1.34, "lambda": 0.8})]
     ['i', 'iii']
     """

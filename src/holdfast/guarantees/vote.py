@@ -19,6 +19,8 @@ from holdfast.elections import Ballot, Numeric
 from holdfast.errors import BadInput
 from holdfast.guarantees.rates import count, number
 
+__all__ = ["Sample", "Voters", "batch_for", "enough", "fails"]
+
 METHODS = {"hoeffding": "bound", "bernstein": "bound", "cantelli": "bound", "normal": "approximation"}
 DRAWS = 20_000  # simulated elections
 SEEN = 10  # failures among them that a rate must rest on
@@ -28,11 +30,30 @@ LARGEST = 2**60  # batch
 
 @dataclass(frozen=True)
 class Voters:
-    """n workers, f of them liars, of whom `cast` report (None: all n), the liars always.
+    """Who votes: n workers, f of them Byzantine, of whom some report, the Byzantine ones always.
 
+    Parameters
+    ----------
+    n : int
+        How many workers there are.
+    f : int
+        How many are Byzantine; below n/2.
+    cast : int or None
+        How many report, from 2f + 1 to n. None: all n.
+
+    Raises
+    ------
+    BadInput
+        If a number is out of range.
+
+    Notes
+    -----
     Of m reports, h = m - f are `honest`. A ballot is won with the votes `needed`, more than half of m, so it survives
-    h - needed honest `errors`; `Numeric` cuts f reports on either side, and q = m - 2f are `kept`.
+    h - needed honest `errors`. `Numeric` cuts f reports on either side, and q = m - 2f are `kept`.
 
+    Examples
+    --------
+    >>> from holdfast.guarantees.vote import Voters
     >>> voters = Voters(n=35, f=7)
     >>> voters.needed, voters.honest, voters.errors, voters.kept
     (18, 28, 10, 21)
@@ -53,33 +74,58 @@ class Voters:
 
     @property
     def reports(self) -> int:
+        """How many report: m."""
         return self.n if self.cast is None else self.cast
 
     @property
     def honest(self) -> int:
+        """How many honest workers report: h = m - f."""
         return self.reports - self.f
 
     @property
     def needed(self) -> int:
+        """With how many votes a ballot is won."""
         return self.reports // 2 + 1
 
     @property
     def errors(self) -> int:
+        """How many honest errors a ballot survives."""
         return self.honest - self.needed
 
     @property
     def kept(self) -> int:
+        """How many reports `Numeric` keeps: q = m - 2f."""
         return self.reports - 2 * self.f
 
 
 @dataclass(frozen=True)
 class Sample:
-    r"""What an honest voter sees: `batch` loss differences with mean `gap`, and what is known of their spread.
+    """What an honest voter sees: loss differences, and what is known of their spread.
 
-    `deviation` bounds the standard deviation s of one difference, `range` the length R of an interval that holds them
-    all. Where voters differ, take the smallest gap and the largest spread. Batches are drawn by each voter for itself,
-    with replacement; without, all bounds but McDiarmid's hold too.
+    Parameters
+    ----------
+    gap : float
+        The mean of the differences, above 0.
+    batch : int
+        How many differences a voter draws.
+    deviation : float or None
+        Bounds the standard deviation s of one difference.
+    range : float or None
+        The length R of an interval that holds all differences.
 
+    Raises
+    ------
+    BadInput
+        If neither deviation nor range is given, or they contradict each other.
+
+    Notes
+    -----
+    Where voters differ, take the smallest gap and the largest spread. Batches are drawn by each voter for itself, with
+    replacement; without, all bounds but McDiarmid's hold too.
+
+    Examples
+    --------
+    >>> from holdfast.guarantees.vote import Sample
     >>> Sample(gap=0.5, batch=24, range=2.0).methods
     ('hoeffding',)
     """
@@ -107,13 +153,33 @@ class Sample:
         return tuple(name for name, enough in zip(METHODS, known, strict=True) if enough is not None)
 
     def error(self, method: str) -> float:
-        r"""The probability that this voter errs.
+        r"""Return the probability that this voter errs.
 
+        Parameters
+        ----------
+        method : str
+            "hoeffding", "bernstein" or "cantelli" bound it, "normal" approximates it.
+
+        Returns
+        -------
+        float
+            The probability.
+
+        Raises
+        ------
+        BadInput
+            If too little is known for the method.
+
+        Notes
+        -----
         .. math:: e^{-2 b g^2 / R^2}, \quad e^{-b g^2 / (2 s^2 + 2 R g / 3)}, \quad \frac{s^2}{s^2 + b g^2}, \quad
                   \approx \Phi(-g \sqrt b / s)
 
         bound it by Hoeffding, Bernstein and Cantelli, and approximate it by the central limit theorem.
 
+        Examples
+        --------
+        >>> from holdfast.guarantees.vote import Sample
         >>> round(Sample(gap=0.5, batch=24, range=2.0).error("hoeffding"), 4)
         0.0498
         """
@@ -125,18 +191,46 @@ class Sample:
         return 1 / (1 + self.batch * z * z) if method == "cantelli" else math.erfc(z * math.sqrt(self.batch / 2)) / 2
 
     def exponent(self, method: str) -> float:
-        """The logarithm of Hoeffding's or Bernstein's bound, which may be too small for a float."""
+        """Return the logarithm of Hoeffding's or Bernstein's bound, which may be too small for a float.
+
+        Parameters
+        ----------
+        method : str
+            "hoeffding" or "bernstein".
+
+        Returns
+        -------
+        float
+            The logarithm.
+        """
         g, b, s, R = self.gap, self.batch, self.deviation or 0.0, self.range or 1.0
         return -2 * b * (g / R) * (g / R) if method == "hoeffding" else -b * g / (2 * s * (s / g) + 2 * R / 3)
 
 
 def failure(voters: Voters, errors: float | Sequence[float] | np.ndarray) -> float:
-    r"""The probability that a ballot is lost, exactly, when honest voters err independently with these probabilities.
+    """Return the exact probability that a ballot is lost, when honest voters err independently.
 
+    Parameters
+    ----------
+    voters : Voters
+        Who votes.
+    errors : float or sequence of float
+        The probability of an error: one for all honest voters, or one for each.
+
+    Returns
+    -------
+    float
+        The probability.
+
+    Notes
+    -----
     It is the tail :math:`P(W > w)` of the number W of errors, w = `voters.errors`: binomial for one number, Poisson
-    binomial for one a voter, by convolution, whose terms are all positive. It grows with every error, so bounds
-    of the errors give a bound. O(h w) time.
+    binomial for one number each, by convolution, whose terms are all positive. It grows with every error, so bounds of
+    the errors give a bound. O(h w) time.
 
+    Examples
+    --------
+    >>> from holdfast.guarantees.vote import Voters, failure
     >>> failure(Voters(n=3, f=1), 0.25), failure(Voters(n=3, f=0), [0.5, 0.5, 0.0])
     (0.4375, 0.25)
     """
@@ -180,18 +274,48 @@ def largest_error(voters: Voters, target: float) -> float:
 
 
 def fails(election: Ballot | Numeric, voters: Voters, sample: Sample, method: str, seed: int = 0) -> float:
-    r"""The probability that the better candidate loses: a bound or an approximation, as METHODS has it.
+    r"""Return the probability that the better candidate loses: a bound, or an approximation.
 
+    Parameters
+    ----------
+    election : Ballot or Numeric
+        How the losses decide.
+    voters : Voters
+        Who votes.
+    sample : Sample
+        What an honest voter sees.
+    method : str
+        "hoeffding", "bernstein" and "cantelli" give bounds. "normal" gives an approximation; for `Numeric` it is
+        simulated.
+    seed : int
+        The seed of the simulation.
+
+    Returns
+    -------
+    float
+        The probability.
+
+    Raises
+    ------
+    BadInput
+        If too little is known for the method.
+
+    Notes
+    -----
     A ballot is lost with the binomial tail of one voter's error. The f-trimmed mean T is at least the mean of the q
-    lowest honest reports, and equal to it if the liars report minus infinity. Its mean exceeds the margin by
-    :math:`x = t - \sqrt{f/q} \, s / \sqrt b` or more, t = gap - margin, so :math:`P(T \le margin)` is at most
+    lowest honest reports, and equal to it if the Byzantine workers report minus infinity. Its mean exceeds the margin
+    by :math:`x = t - \sqrt{f/q} \, s / \sqrt b` or more, t = gap - margin, so :math:`P(T \le margin)` is at most
 
     .. math:: \min\left\{\binom{h}{q} e^{-2 q b t^2 / R^2}, \; e^{-2 (q^2/h) b x^2 / R^2}\right\}, \quad
               \binom{h}{q} e^{-q b t^2 / (2 s^2 + 2 R t / 3)}, \quad \frac{h s^2}{h s^2 + q^2 b x^2}
 
-    by Hoeffding and McDiarmid (with :math:`s \le R/2`), Bernstein and Cantelli, the terms in x if x > 0; "normal" is
-    simulated: the share of 20,000 elections that are lost.
+    by Hoeffding and McDiarmid (with :math:`s \le R/2`), Bernstein and Cantelli, the terms in x if x > 0. "normal" is
+    the share of 20,000 simulated elections that are lost.
 
+    Examples
+    --------
+    >>> from holdfast import Ballot
+    >>> from holdfast.guarantees.vote import Sample, Voters, fails
     >>> sample = Sample(gap=0.25, batch=24, deviation=1.0, range=4.0)
     >>> [round(fails(Ballot(), Voters(n=35, f=7), sample, method), 4) for method in sample.methods]
     [1.0, 0.9809, 0.6014, 0.0001]
@@ -220,10 +344,37 @@ def _numeric(election: Numeric, voters: Voters, sample: Sample, method: str, see
 def batch_for(
     election: Ballot | Numeric, voters: Voters, sample: Sample, method: str, target: float, seed: int = 0
 ) -> int | None:
-    """The smallest batch with which the better candidate loses with probability `target` at most; None: there is none.
+    """Return the smallest batch with which the better candidate loses with at most this probability.
 
-    Also None where 20,000 simulated elections are too few to see the target.
+    Parameters
+    ----------
+    election : Ballot or Numeric
+        How the losses decide.
+    voters : Voters
+        Who votes.
+    sample : Sample
+        What an honest voter sees; its batch is not looked at.
+    method : str
+        As for `fails`.
+    target : float
+        The probability, above 0 and below 1.
+    seed : int
+        The seed of the simulation.
 
+    Returns
+    -------
+    int or None
+        None: there is none, or 20,000 simulated elections are too few to see the target.
+
+    Raises
+    ------
+    BadInput
+        If the target is out of range, or too little is known for the method.
+
+    Examples
+    --------
+    >>> from holdfast import Ballot
+    >>> from holdfast.guarantees.vote import Sample, Voters, batch_for
     >>> batch_for(Ballot(), Voters(n=35, f=7), Sample(gap=0.1, batch=1, deviation=1.0), "normal", 0.01)
     78
     """
@@ -243,14 +394,32 @@ def batch_for(
 
 
 def enough(election: Ballot | Numeric, voters: Voters) -> float:
-    r"""How many honest standard deviations the honest mean gap must exceed, beyond the margin, to win for certain.
+    r"""Return how many honest standard deviations the honest mean gap must exceed to win for certain.
 
-    For exact losses, whose honest gaps have mean g and standard deviation s: a share of at most
-    :math:`s^2/(s^2+g^2)` of them is not positive (Cantelli), so a ballot needs
+    Parameters
+    ----------
+    election : Ballot or Numeric
+        How the losses decide.
+    voters : Voters
+        Who votes.
+
+    Returns
+    -------
+    float
+        The number of standard deviations, beyond the margin.
+
+    Notes
+    -----
+    For exact losses, whose honest gaps have mean g and standard deviation s: a share of at most :math:`s^2/(s^2+g^2)`
+    of them is not positive (Cantelli), so a ballot needs
     :math:`g > s \sqrt{\lfloor m/2 \rfloor / (\lceil m/2 \rceil - f)}`, `Numeric`
     :math:`g > s \sqrt{f/(m-2f)} + margin`. Neither can be smaller. For reports of batches read the mean and the
     deviation of what the honest report.
 
+    Examples
+    --------
+    >>> from holdfast import Ballot, Numeric
+    >>> from holdfast.guarantees.vote import Voters, enough
     >>> round(enough(Ballot(), Voters(n=35, f=7)), 3), round(enough(Numeric(), Voters(n=35, f=7)), 3)
     (1.243, 0.577)
     """

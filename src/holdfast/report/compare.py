@@ -17,15 +17,36 @@ from holdfast.reading import read
 from holdfast.rules import MeanExact, MeanwO
 from holdfast.rules.clustering import sums_of_squares
 
+__all__ = ["Comparison", "compare"]
+
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Rules on the same vectors.
 
-    `costs` are the sums of squares of the sets that rules kept, over the optimum for sets of n - f (nan for rules that
-    keep no such set), `apart` the distances between the answers, `moves` the distance of MeanwO's answer at each f
-    to that at f = 0, in units of the usual
-    distance of a vector to the mean (√½ of the median distance between two).
+    Parameters
+    ----------
+    rules : list of Stage
+        The rules.
+    decisions : list of Decision
+        What each decided.
+    costs : numpy.ndarray
+        The sums of squares of the sets that the rules kept, over the optimum for sets of n - f; nan for rules that
+        keep no such set.
+    proven : bool
+        Whether the optimum is proved.
+    apart : numpy.ndarray
+        The distances between the answers.
+    moves : numpy.ndarray
+        The distance of MeanwO's answer at each f to that at f = 0, in units of the usual distance of a vector to the
+        mean (√½ of the median distance between two).
+
+    Examples
+    --------
+    >>> from holdfast import CWM, MeanwO
+    >>> from holdfast.report.compare import compare
+    >>> compare([[0.0], [1.0], [2.0], [90.0]], [MeanwO(f=1), CWM()], f=1).apart.tolist()
+    [[0.0, 0.5], [0.5, 0.0]]
     """
 
     rules: list[Any]
@@ -37,7 +58,38 @@ class Comparison:
 
 
 def compare(X: Any, rules: list[Any], f: int, like: Any = None, rng: np.random.Generator | None = None) -> Comparison:
-    """Run the rules, the optimum for the given f, and MeanwO for every f that n allows."""
+    """Run rules on the same vectors, the optimum for f, and MeanwO for every f that n allows.
+
+    Parameters
+    ----------
+    X : array of shape (n, ...), or sequence of n updates
+        One row or one entry for each worker.
+    rules : list of Stage
+        The rules.
+    f : int
+        How many workers may be Byzantine.
+    like : update, optional
+        An update of the right structure.
+    rng : numpy.random.Generator, optional
+        For rules that draw.
+
+    Returns
+    -------
+    Comparison
+        Costs, distances and moves.
+
+    Raises
+    ------
+    BadInput
+        If there is no rule, or a rule refuses the round.
+
+    Examples
+    --------
+    >>> from holdfast import Krum, MeanwO
+    >>> from holdfast.report.compare import compare
+    >>> compare([[0.0], [1.0], [2.0], [3.0], [90.0]], [MeanwO(f=1), Krum(f=1)], f=1).costs.tolist()
+    [1.0, nan]
+    """
     if not rules:
         raise BadInput("nothing was given to compare; name at least one rule.")
     updates = read(X, "compare", like=like)

@@ -11,39 +11,78 @@ from holdfast.experiments.store import Entry
 from holdfast.report.groups import At, caption, groups
 from holdfast.report.groups import label as label
 
+__all__ = ["Cell", "Grid", "grid", "grids"]
+
 WORST, HONEST = "Worst", ("NoAttack", "none")  # a column of every grid; columns that have no part in it
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The accuracies of one rule under one attack, one a seed; `reference` is what somebody else reports."""
+    """The accuracies of one rule under one attack.
+
+    Parameters
+    ----------
+    values : tuple of float
+        One accuracy for each seed.
+    reference : float or None
+        What somebody else reports.
+
+    Examples
+    --------
+    >>> from holdfast.report.grid import Cell
+    >>> Cell((0.5, 0.7), reference=0.65).difference
+    -0.05
+    """
 
     values: tuple[float, ...] = ()
     reference: float | None = None
 
     @property
     def n(self) -> int:
+        """How many accuracies there are."""
         return len(self.values)
 
     @property
     def mean(self) -> float | None:
+        """Their mean; None if there are none."""
         return fmean(self.values) if self.values else None
 
     @property
     def std(self) -> float | None:
-        """Over the seeds that there are (divided by n); None for a single one."""
+        """Their standard deviation over the seeds that there are (divided by n); None for a single one."""
         return pstdev(self.values) if self.n > 1 else None
 
     @property
     def difference(self) -> float | None:
-        """To the reference, between the numbers as they are shown."""
+        """The difference to the reference, between the numbers as they are shown."""
         both = self.mean is not None and self.reference is not None
         return round(round(self.mean, 2) - round(self.reference, 2), 2) if both else None  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Rows x columns of cells; `grid[row, column]` is an empty cell where nothing is known, and knows Worst."""
+    """Rows and columns of cells; `grid[row, column]` is an empty cell where nothing is known, and knows Worst.
+
+    Parameters
+    ----------
+    title : str
+        What differs from other grids.
+    rows : list of str
+        The rules.
+    columns : list of str
+        The attacks.
+    cells : mapping from (row, column) to Cell
+        What is known.
+    caption : str
+        What all runs have in common.
+
+    Examples
+    --------
+    >>> from holdfast.report.grid import grid
+    >>> table = grid("", {("CWTM", "SF"): [0.5, 0.7], ("CWM", "SF"): [0.9]})
+    >>> table["CWTM", "SF"].mean, table.best("SF")
+    (0.6, {'CWM'})
+    """
 
     title: str
     rows: list[str]
@@ -67,7 +106,18 @@ class Grid:
         return [column for column in self.columns if column not in HONEST]
 
     def best(self, column: str) -> set[str]:
-        """The rows of a column's largest mean, to two decimals; nobody while some are not known."""
+        """Return the rows of a column's largest mean, to two decimals; nobody while some are not known.
+
+        Parameters
+        ----------
+        column : str
+            The column.
+
+        Returns
+        -------
+        set of str
+            The rows.
+        """
         means = {row: round(mean, 2) for row in self.rows if (mean := self[row, column].mean) is not None}
         return {row for row, mean in means.items() if mean == max(means.values()) and len(means) == len(self.rows)}
 
@@ -84,8 +134,32 @@ def grid(
     reference: Mapping[At, float] | None = None,
     caption: str = "",
 ) -> Grid:
-    """From accuracies and, if there are, reported ones, by (row, column) in the order of their coming.
+    """Return a grid of accuracies, and of reported ones where there are any.
 
+    Parameters
+    ----------
+    title : str
+        The title.
+    values : mapping from (row, column) to iterable of float
+        The accuracies. Rows and columns stand in the order of their coming.
+    reference : mapping from (row, column) to float, optional
+        What somebody else reports.
+    caption : str
+        What all runs have in common.
+
+    Returns
+    -------
+    Grid
+        The grid.
+
+    Raises
+    ------
+    BadInput
+        If a column is named Worst; the grid works it out.
+
+    Examples
+    --------
+    >>> from holdfast.report.grid import grid
     >>> grid("", {("CWTM", "SF"): [0.5, 0.7], ("CWTM", "LF"): [0.9]})["CWTM", "Worst"].values
     (0.6,)
     """
@@ -99,7 +173,28 @@ def grid(
 
 
 def grids(entries: Iterable[Entry]) -> list[Grid]:
-    """A grid for each group of runs; title: what differs; caption: what does not."""
+    """Return a grid for each group of runs.
+
+    Parameters
+    ----------
+    entries : iterable of Entry
+        The runs of a store.
+
+    Returns
+    -------
+    list of Grid
+        The title says what differs, the caption what does not.
+
+    Examples
+    --------
+    >>> from holdfast import Run
+    >>> from holdfast.experiments.store import Entry, key
+    >>> from holdfast.report.grid import grids
+    >>> run = Run(rule="Average()", attack="SignFlip()", byzantine=2)
+    >>> (table,) = grids([Entry(key(run), run, "done", [{"round": 10, "accuracy": 0.5}])])
+    >>> table.rows, table.columns
+    (['Average'], ['SignFlip'])
+    """
     entries = list(entries)
     said = caption(entries)
     return [

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+__all__ = ["curves", "heat"]
+
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f"]  # Okabe and Ito's
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 MARKERS = "osD^vPX*<>hp"
@@ -29,9 +31,36 @@ LETTER = 0.085  # inches, of a name in the legend
 
 
 def curves(runs: Group | Iterable[Entry], out: Any) -> None:
-    """Means over seeds of the runs that are done, with a band of one standard deviation, into a file.
+    """Draw the accuracies over the rounds into a file: means over seeds, with a band of one standard deviation.
 
-    Entries may differ in rule, attack and seed; a group is drawn by its own names.
+    Parameters
+    ----------
+    runs : Group or iterable of Entry
+        The runs; those that are done are drawn. Entries may differ in rule, attack and seed; a group is drawn by its
+        own names.
+    out : path
+        The file; its ending says the format.
+
+    Raises
+    ------
+    BadInput
+        If no run is done, or the runs differ in more.
+    MissingExtra
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from holdfast import Run
+    >>> from holdfast.experiments.store import Entry, key
+    >>> from holdfast.report.plots import curves
+    >>> run = Run(rule="Average()", attack="SignFlip()", byzantine=2)
+    >>> found = [{"round": 10, "accuracy": 0.5}, {"round": 20, "accuracy": 0.6}]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     curves([Entry(key(run), run, "done", found)], Path(folder) / "curves.svg")
+    ...     (Path(folder) / "curves.svg").exists()
+    True
     """
     group = runs if isinstance(runs, Group) else _one(groups(runs))
     if not group.cells:
@@ -89,7 +118,33 @@ def _line(axes: Axes, found: Sequence[dict[int, float]], at: int) -> Any:
 
 
 def heat(grid: Grid, out: Any) -> None:
-    """Rules x attacks in shades from 0 to 1 with the numbers in them; Worst stands apart."""
+    """Draw a grid into a file: shades from 0 to 1 with the numbers in them; Worst stands apart.
+
+    Parameters
+    ----------
+    grid : Grid
+        The accuracies.
+    out : path
+        The file; its ending says the format.
+
+    Raises
+    ------
+    BadInput
+        If the grid is empty.
+    MissingExtra
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from holdfast.report.grid import grid
+    >>> from holdfast.report.plots import heat
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     heat(grid("", {("CWTM", "SF"): [0.5, 0.7]}), Path(folder) / "heat.svg")
+    ...     (Path(folder) / "heat.svg").exists()
+    True
+    """
     heads, gap = columns(grid), 0.25
     if not heads:
         raise BadInput("a heat map was given an empty grid; it shows at least one number.")

@@ -16,6 +16,8 @@ from holdfast.report.page import put
 from holdfast.report.plots import curves, heat, inline
 from holdfast.report.tables import NOTHING, html
 
+__all__ = ["write"]
+
 FEW = 60  # runs whose list is open from the beginning
 MISSING = "The figures are left out, for they need matplotlib; pip install 'holdfast[plot]'."
 OVER, BAND = "Accuracy over the rounds", "; bands are one standard deviation over the seeds to each side"
@@ -58,7 +60,33 @@ HEAD = """<!doctype html>
 
 
 def write(entries: Iterable[Entry], complaints: Sequence[str], out: Path, title: str = "Runs") -> None:
-    """Write the page, whole or not at all. Names are shown as text, whatever they hold."""
+    """Write a page of a store's runs: tables, heat maps, curves, what failed.
+
+    Parameters
+    ----------
+    entries : iterable of Entry
+        The runs.
+    complaints : sequence of str
+        What could not be read.
+    out : Path
+        The file, which is written whole or not at all.
+    title : str
+        The title of the page.
+
+    Notes
+    -----
+    Names are shown as text, whatever they hold.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from holdfast.report.sheet import write
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write([], [], Path(folder) / "report.html", title="Nothing yet")
+    ...     "<h1>Nothing yet</h1>" in (Path(folder) / "report.html").read_text()
+    True
+    """
     entries = list(entries)
     body = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(text)}</p>" for text in _about(entries))]
     drawn = _can_draw()

@@ -13,6 +13,8 @@ from holdfast.report.grid import WORST, Cell, Grid
 if TYPE_CHECKING:
     from rich.console import Group
 
+__all__ = ["html", "latex", "markdown", "terminal"]
+
 NOTHING = "–"
 SEEN = 0.05  # a difference that Markdown marks
 FULL = 0.2  # a difference of which the colour is strongest
@@ -68,7 +70,32 @@ def _lines(grid: Grid, worst: str, text: Callable[[Cell, bool], str]) -> list[li
 
 
 def terminal(grid: Grid, worst: str = "first") -> Group:
-    """For rich's console; the best is bold and has a star, which a pipe keeps."""
+    """Return a table for rich's console; the best is bold and has a star, which a pipe keeps.
+
+    Parameters
+    ----------
+    grid : Grid
+        The accuracies.
+    worst : "first" or "last"
+        Where the column Worst stands.
+
+    Returns
+    -------
+    rich.console.Group
+        Title, table, and how to read it.
+
+    Raises
+    ------
+    MissingExtra
+        If rich is missing.
+
+    Examples
+    --------
+    >>> from holdfast.report.grid import grid
+    >>> from holdfast.report.tables import terminal
+    >>> type(terminal(grid("", {("CWTM", "SF"): [0.5, 0.7]}))).__name__
+    'Group'
+    """
     try:
         from rich.console import Group
         from rich.table import Column, Table
@@ -88,7 +115,27 @@ def _plain(cell: Cell, best: bool) -> str:
 
 
 def markdown(grid: Grid, worst: str = "first") -> str:
-    """A title, a table of pipes and how to read it."""
+    """Return a title, a table of pipes and how to read it.
+
+    Parameters
+    ----------
+    grid : Grid
+        The accuracies.
+    worst : "first" or "last"
+        Where the column Worst stands.
+
+    Returns
+    -------
+    str
+        Markdown.
+
+    Examples
+    --------
+    >>> from holdfast.report.grid import grid
+    >>> from holdfast.report.tables import markdown
+    >>> print(markdown(grid("", {("CWTM", "SF"): [0.5], ("CWTM", "LF"): [0.9]})).splitlines()[2])
+    | CWTM | **0.50** | **0.50** | **0.90** |
+    """
 
     def text(cell: Cell, best: bool) -> str:
         mean, *more = parts(cell)
@@ -114,7 +161,27 @@ def _md(text: str) -> str:
 
 
 def latex(grid: Grid, worst: str = "first") -> str:
-    r"""A table with \usepackage{booktabs}."""
+    """Return a table for LaTeX, which needs the package booktabs.
+
+    Parameters
+    ----------
+    grid : Grid
+        The accuracies.
+    worst : "first" or "last"
+        Where the column Worst stands.
+
+    Returns
+    -------
+    str
+        LaTeX.
+
+    Examples
+    --------
+    >>> from holdfast.report.grid import grid
+    >>> from holdfast.report.tables import latex
+    >>> "toprule" in latex(grid("", {("CWTM", "SF"): [0.5]}))
+    True
+    """
 
     def text(cell: Cell, best: bool) -> str:
         mean, *more = map(_tex, parts(cell))
@@ -134,7 +201,27 @@ def _tex(text: str) -> str:
 
 
 def html(grid: Grid, worst: str = "first") -> str:
-    """A table element; differences to a reference are blue above and orange below, with their sign."""
+    """Return a table element; differences to a reference are blue above and orange below, with their sign.
+
+    Parameters
+    ----------
+    grid : Grid
+        The accuracies.
+    worst : "first" or "last"
+        Where the column Worst stands.
+
+    Returns
+    -------
+    str
+        HTML.
+
+    Examples
+    --------
+    >>> from holdfast.report.grid import grid
+    >>> from holdfast.report.tables import html
+    >>> html(grid("", {("CWTM", "SF"): [0.5]})).startswith("<table>")
+    True
+    """
 
     def text(cell: Cell, best: bool) -> str:
         mean, std, theirs = map(escape, parts(cell))

@@ -11,10 +11,23 @@ from holdfast.rules.base import DistanceRule, Distances, Rng, Weights, value
 class Average(DistanceRule):
     r"""Mean of all vectors.
 
+    Notes
+    -----
     .. math:: F(X) = \tfrac{1}{n} \sum_i x_i
 
-    The optimum without liars; not resilient to a single one. O(n d) time, no distances.
+    The mean is the optimum without Byzantine workers. It is not resilient: one of them moves it anywhere.
 
+    Cost: O(n d) time, no distances. Vectors that are not finite are dropped.
+
+    References
+    ----------
+    .. [1] McMahan et al. 2017, "Communication-Efficient Learning of Deep Networks from Decentralized Data", with
+       equal weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import Average
     >>> Average()(np.array([[0.0], [1.0], [5.0]]))
     array([2.])
     """

@@ -80,12 +80,30 @@ def pulled(rule: Stage, anchor: Anchor, tau: float = 0.0) -> tuple[Stage, ...]:
 
 @value
 class Clip(Mixing):
-    r"""Every vector shortened to norm τ where it is longer.
+    r"""Every vector, shortened to norm τ where it is longer.
 
+    Parameters
+    ----------
+    tau : float
+        τ, the largest norm that is left as it is; above 0.
+
+    Notes
+    -----
     .. math:: y_i = x_i \min(1, \tau / \lVert x_i \rVert)
 
-    Depends on where the origin is: clip updates, not models. O(n d) time.
+    A stage: put a rule behind it with `>>`, or call `apply`. It bounds the harm of one vector by τ. The result depends
+    on where the origin is, so clip updates, not models.
 
+    Cost: O(n d) time. Vectors that are not finite are dropped.
+
+    References
+    ----------
+    .. [1] Sun et al. 2019, "Can You Really Backdoor Federated Learning?"
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import Average, Clip
     >>> (Clip(tau=1.0) >> Average())(np.array([[3.0, 4.0], [0.6, 0.8]]))
     array([0.6, 0.8])
     """
@@ -113,13 +131,30 @@ class Clip(Mixing):
 
 @value
 class NormBoundedMean(DistanceRule):
-    r"""Mean of the vectors shortened to norm τ.
+    r"""Mean of the vectors, each shortened to norm τ.
 
+    Parameters
+    ----------
+    tau : float
+        τ, the largest norm that is left as it is; above 0.
+
+    Notes
+    -----
     .. math:: F(X) = \tfrac{1}{n} \sum_i x_i \min(1, \tau / \lVert x_i \rVert)
 
-    What the experiments of Yi et al. 2024 call CClip: centered clipping from v = 0, one iteration. Each of f
-    liars moves the answer by at most 2τ/n. O(n d) time.
+    The experiments of Yi et al. 2024 call this CClip: centered clipping from v = 0, one iteration. Each Byzantine
+    worker moves the answer by at most 2τ/n. No constant is known in units of the honest spread.
 
+    Cost: O(n d) time. Vectors that are not finite are dropped.
+
+    References
+    ----------
+    .. [1] Sun et al. 2019, "Can You Really Backdoor Federated Learning?"
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import NormBoundedMean
     >>> NormBoundedMean(tau=1.0)(np.array([[3.0, 4.0], [0.6, 0.8]]))
     array([0.6, 0.8])
     """
@@ -147,14 +182,33 @@ class NormBoundedMean(DistanceRule):
 
 @value
 class CenteredClipping(DistanceRule):
-    r"""Steps from a start towards the vectors, each shortened to τ (Karimireddy et al. 2021).
+    r"""Steps from a start towards the vectors, each step shortened to τ.
 
+    Parameters
+    ----------
+    tau : float
+        τ, the longest step towards one vector; above 0.
+    iterations : int
+        How many steps are taken, at least 1.
+
+    Notes
+    -----
     .. math:: v \leftarrow v + \tfrac{1}{n} \sum_i (x_i - v) \min(1, \tau / \lVert x_i - v \rVert)
 
-    `iterations` times, from `start=` of the call (the last aggregate; the origin if there is none). The rule
-    keeps no memory of its own. Each of f liars moves an iteration by at most 2τ/n. O(n d) time for one
-    iteration, O(n² d) for any more. No bound holds for every τ.
+    This is repeated `iterations` times, from the `start=` of the call. Pass the last aggregate as start; without one
+    the steps begin at the origin. The rule keeps no memory of its own. Each Byzantine worker moves an iteration by at
+    most 2τ/n. No bound holds for every τ.
 
+    Cost: O(n d) time for one iteration, O(n² d) for any more. Vectors that are not finite are dropped.
+
+    References
+    ----------
+    .. [1] Karimireddy et al. 2021, "Learning from History for Byzantine Robust Optimization".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import CenteredClipping
     >>> X = np.array([[1.0], [1.1], [0.9], [90.0]])
     >>> CenteredClipping(tau=0.5)(X, start=np.array([1.0]))
     array([1.125])
@@ -191,12 +245,30 @@ class CenteredClipping(DistanceRule):
 
 @value
 class ARC(Mixing):
-    r"""Adaptive robust clipping: the longest vectors shortened to the norm of the next (Allouah et al. 2025a).
+    r"""Adaptive robust clipping: the longest vectors, shortened to the norm of the next one.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+
+    Notes
+    -----
     .. math:: y_i = x_i \min(1, C / \lVert x_i \rVert), \quad k = \lfloor 2 (f / n) (n - f) \rfloor
 
-    with C the (k + 1)-th largest norm, so that k vectors are shortened. Depends on where the origin is. O(n d) time.
+    with C the (k + 1)-th largest norm, so that k vectors are shortened. A stage: put a rule behind it with `>>`, or
+    call `apply`. It keeps the κ of the rule behind it up to constants. The result depends on where the origin is.
 
+    Cost: O(n d) time. A vector that is not finite is dropped. More than f of them raise `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Allouah et al. 2025a, "Adaptive Gradient Clipping for Robust Federated Learning".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import ARC, Average
     >>> (ARC(f=1) >> Average())(np.array([[1.0], [2.0], [3.0], [90.0]]))
     array([2.25])
     """

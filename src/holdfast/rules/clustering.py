@@ -88,22 +88,45 @@ Ties = Literal["first", "all"]
 
 @value
 class CenterwO(DistanceRule):
-    r"""Mean of the :math:`n - f` vectors in the tightest ball centred on one of them.
+    r"""Mean of the n - f vectors in the tightest ball centred on one of them.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+    candidates : int or None
+        How many vectors can be the centre. None: all. Fewer candidates are drawn with `rng`, after all vectors have
+        arrived, for thousands of workers.
+    ties : "first" or "all"
+        "first" keeps exactly n - f vectors. "all" keeps every vector that is as near as the (n-f)-th, as the authors'
+        program does. Then f copies at the border of the ball enter together, and λ is lost.
+
+    Notes
+    -----
     .. math:: F(X) = \tfrac{1}{n-f} \sum_{x \in K(x_j)} x, \quad
               j \in \arg\min_i \max_{x \in K(x_i)} \lVert x - x_i \rVert
 
     with :math:`K(x_i)` the :math:`n - f` vectors nearest to :math:`x_i`, itself included.
-    A 2-approximation of 1-center clustering with outliers (Yi et al. 2024, Lemma 1),
-    (f, λ)-resilient for λ = (3f - 1) / (n - f), 0 at f = 0. O(n² d) time, O(n²)
-    memory beyond X. Ties go to the lowest index. The cost of its decision is the radius of that
-    ball, the bound one that no ball around n - f of the vectors can go below.
 
-    `candidates` limits the centres to so many vectors, drawn with `rng` after all have submitted: O(m n d) time, for
-    thousands of workers. λ holds as long as one candidate is honest, which fails with probability (f/n)^m at most.
-    `ties="all"` keeps all vectors that are as near as the (n-f)-th, as the authors' program does: f copies at the
-    border of the ball then enter together, and λ is lost.
+    Guarantee: a 2-approximation of 1-center clustering with outliers (Yi et al. 2024, Lemma 1). (f, λ)-resilient for
+    λ = (3f - 1) / (n - f), 0 at f = 0; docs/guarantees.md has the proof. With m candidates λ holds as long as one
+    candidate is honest, which fails with probability (f/n)^m at most.
 
+    Cost: O(n² d) time, O(n²) memory beyond X; O(m n d) time with m candidates. Ties go to the lowest index. A vector
+    that is not finite is dropped. More than f of them raise `TooManyFaults`.
+
+    The decision's cost is the radius of the ball. Its bound is a radius that no ball around n - f of the vectors can
+    go below.
+
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers", Algorithm 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import CenterwO
     >>> CenterwO(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
     """
@@ -139,25 +162,54 @@ class CenterwO(DistanceRule):
 
 @value
 class MeanwO(DistanceRule):
-    r"""Mean of the :math:`n - f` vectors of least squared distance to one of them.
+    r"""Mean of the n - f vectors of least squared distance to one of them.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+    refine : int
+        From how many of the best centres concentration steps start; 0: none. A step takes the n - f vectors nearest to
+        the mean of the last n - f, while that lowers their sum of squares. The best set is taken. All that is proved
+        of MeanwO is kept.
+    candidates : int or None
+        How many vectors can be the centre. None: all. Fewer candidates are drawn with `rng`, after all vectors have
+        arrived, for thousands of workers.
+    ties : "first" or "all"
+        "first" keeps exactly n - f vectors. "all" keeps every vector that is as near as the (n-f)-th, as the authors'
+        program does. Then f copies at the border enter together, and κ is lost.
+
+    Raises
+    ------
+    BadInput
+        If `refine` is combined with `candidates` or with `ties="all"`.
+
+    Notes
+    -----
     .. math:: F(X) = \tfrac{1}{n-f} \sum_{x \in K(x_j)} x, \quad
               j \in \arg\min_i \sum_{x \in K(x_i)} \lVert x - x_i \rVert^2
 
     with :math:`K(x_i)` the :math:`n - f` vectors nearest to :math:`x_i`, itself included.
-    A 2-approximation of 1-mean clustering with outliers (Yi et al. 2024, Lemma 1),
-    (f, κ)-robust for κ = f/(n - 2f) · (1 + min(√2, √((n-f)/(n-2f))))², 0 at f = 0.
-    O(n² d) time, O(n²) memory beyond X. Ties go to the lowest index. The cost of its decision is the
-    sum of squares of the kept vectors around their mean, the bound a lower bound on that of any n - f.
 
-    `refine` starts concentration steps (the n - f nearest to the mean of the last n - f, while that lowers their sum of
-    squares) from so many of the best centres and takes the best set; all that is proved of MeanwO is kept.
-    `candidates` limits the centres to so many vectors, drawn with `rng` after all have submitted: O(m n d) time,
-    for thousands of workers. With m candidates κ ≤ (1 + √3)² f/(n-2f) fails with probability (1 - (1 - f/n)/2)^m at
-    most; the decision's cost is then the sum of squared distances to the centre. `ties="all"` keeps all vectors that
-    are as near as the (n-f)-th, as the authors' program does: f copies at the border then enter together, and κ is
-    lost.
+    Guarantee: a 2-approximation of 1-mean clustering with outliers (Yi et al. 2024, Lemma 1). (f, κ)-robust for
+    κ = f/(n - 2f) · (1 + min(√2, √((n-f)/(n-2f))))², 0 at f = 0; docs/guarantees.md has the proof. With m candidates
+    κ ≤ (1 + √3)² f/(n-2f) fails with probability (1 - (1 - f/n)/2)^m at most.
 
+    Cost: O(n² d) time, O(n²) memory beyond X; O(m n d) time with m candidates. Ties go to the lowest index. A vector
+    that is not finite is dropped. More than f of them raise `TooManyFaults`.
+
+    The decision's cost is the sum of squares of the kept vectors around their mean. Its bound is a lower bound on that
+    of any n - f vectors. With candidates the cost is the sum of squared distances to the centre.
+
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers", Algorithm 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import MeanwO
     >>> MeanwO(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
     """
@@ -227,16 +279,36 @@ def outside(D: Distances, row: int, f: int) -> Choice:
 
 @value
 class OuterCenter(DistanceRule):
-    r"""Mean of the :math:`n - f` vectors outside of the tightest ball that holds f.
+    r"""Mean of the n - f vectors outside of the tightest ball that holds f.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+
+    Notes
+    -----
     .. math:: F(X) = \tfrac{1}{n-f} \sum_{x \in X \setminus N(x_j)} x, \quad
               j \in \arg\min_i \max_{x \in N(x_i)} \lVert x - x_i \rVert
 
-    with :math:`N(x_i)` the f vectors nearest to :math:`x_i`, itself included (Yi et al. 2024, Algorithm 4).
-    Made for sneak attacks, as one of two candidates: by itself it is unbounded in every criterion, since
-    liars far out leave the honest as the tightest cluster. With f = 1 it leaves out the first vector.
-    O(n² d) time. Ties go to the lowest index.
+    with :math:`N(x_i)` the f vectors nearest to :math:`x_i`, itself included.
 
+    Guarantee: none by itself. The rule is made for sneak attacks, as one of two candidates (`Cent2P`). By itself it is
+    unbounded in every criterion: Byzantine workers far out leave the honest as the tightest cluster. With f = 1 it
+    leaves out the first vector.
+
+    Cost: O(n² d) time. Ties go to the lowest index. A vector that is not finite is dropped. More than f of them raise
+    `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers", Algorithm 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import OuterCenter
     >>> OuterCenter(f=2)(np.array([[0.0], [3.0], [3.1], [6.0], [9.0]]))
     array([5.])
     """
@@ -255,14 +327,34 @@ class OuterCenter(DistanceRule):
 
 @value
 class OuterMean(DistanceRule):
-    r"""Mean of the :math:`n - f` vectors outside of the f of least squared distance to one of them.
+    r"""Mean of the n - f vectors outside of the f of least squared distance to one of them.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+
+    Notes
+    -----
     .. math:: F(X) = \tfrac{1}{n-f} \sum_{x \in X \setminus N(x_j)} x, \quad
               j \in \arg\min_i \sum_{x \in N(x_i)} \lVert x - x_i \rVert^2
 
-    with :math:`N(x_i)` the f vectors nearest to :math:`x_i`, itself included (Yi et al. 2024, Algorithm 4).
-    As OuterCenter: half of a two-phase round, unbounded by itself. O(n² d) time. Ties go to the lowest index.
+    with :math:`N(x_i)` the f vectors nearest to :math:`x_i`, itself included.
 
+    Guarantee: none by itself; like `OuterCenter` it is unbounded alone. It is one of two candidates (`Mean2P`).
+
+    Cost: O(n² d) time. Ties go to the lowest index. A vector that is not finite is dropped. More than f of them raise
+    `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers", Algorithm 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import OuterMean
     >>> OuterMean(f=2)(np.array([[0.0], [3.0], [3.1], [6.0], [9.0]]))
     array([5.])
     """

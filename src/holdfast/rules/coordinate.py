@@ -81,12 +81,30 @@ def share_of(xp: ModuleType, used: Array) -> Array:
 class CWM(CoordinateRule):
     r"""Coordinate-wise median.
 
+    Parameters
+    ----------
+    lower : bool
+        What is taken where n is even. False: the mean of the two middle values. True: the lower one, as `torch.median`
+        does.
+
+    Notes
+    -----
     .. math:: F(X)_k = \operatorname{median}(x_{1k}, \dots, x_{nk})
 
-    The mean of the two middle values where n is even; with `lower` the lower one, as torch.median has it.
-    (f, κ)-robust for every f < n/2, with κ = (n-1)/(n+1-2f) for odd n and (n-2)/(n+2-2f) for even n; the
-    lower median of even n has n/(n-2f). O(n log n) a coordinate, on all cores. Order does not matter.
+    Guarantee: (f, κ)-robust for every f < n/2, with κ = (n-1)/(n+1-2f) for odd n and (n-2)/(n+2-2f) for even n. The
+    lower median of even n has n/(n-2f). docs/guarantees.md has the proofs.
 
+    Cost: O(n log n) time per coordinate, on all cores. The order of the vectors does not matter. A vector that is not
+    finite is dropped. If half of the vectors or more are dropped, `TooManyFaults` is raised.
+
+    References
+    ----------
+    .. [1] Yin et al. 2018, "Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import CWM
     >>> CWM()(np.array([[0.0, 5.0], [1.0, 6.0], [2.0, -90.0]]))
     array([1., 5.])
     """
@@ -116,13 +134,30 @@ class CWM(CoordinateRule):
 
 @value
 class CWTM(CoordinateRule):
-    r"""Coordinate-wise trimmed mean: the mean of what is left without the f lowest and f highest values.
+    r"""Coordinate-wise trimmed mean: the mean without the f lowest and f highest values.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+
+    Notes
+    -----
     .. math:: F(X)_k = \tfrac{1}{n-2f} \sum_{i=f+1}^{n-f} x_{(i)k}
 
-    (f, κ)-robust for κ = f/(n-2f), which no rule betters. O(n log n) a coordinate, on all cores. The kept
-    values are added up, never subtracted from a total, so a huge value leaves no trace.
+    Guarantee: (f, κ)-robust for κ = f/(n-2f), which no rule betters; docs/guarantees.md has the proof.
 
+    Cost: O(n log n) time per coordinate, on all cores. The kept values are added up, never subtracted from a total, so
+    a huge value leaves no trace. A vector that is not finite is dropped. More than f of them raise `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Yin et al. 2018, "Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import CWTM
     >>> CWTM(f=1)(np.array([[0.0], [1.0], [3.0], [90.0]]))
     array([2.])
     """
@@ -145,13 +180,32 @@ class CWTM(CoordinateRule):
 
 @value
 class MeaMed(CoordinateRule):
-    r"""Mean around median: of each coordinate, the mean of the n - f values nearest to the median (Xie et al. 2018).
+    r"""Mean around median: in each coordinate, the mean of the n - f values nearest to the median.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+
+    Notes
+    -----
     .. math:: F(X)_k = \tfrac{1}{n-f} \sum_{i \in N_k} x_{ik}, \quad N_k \text{ the } n - f \text{ nearest to it}
 
-    The median is that of CWM. The values nearest to it stand side by side in order, so one sort is enough. Of two
-    values at the same distance the lower is taken. O(n log n) a coordinate, on all cores.
+    The median is that of `CWM`. The values nearest to it stand side by side in order, so one sort is enough.
 
+    Guarantee: (f, κ)-robust for κ ≤ (1 + √(1 + κ of the median))² f/(n-2f).
+
+    Cost: O(n log n) time per coordinate, on all cores. Of two values at the same distance the lower one is taken. A
+    vector that is not finite is dropped. More than f of them raise `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Xie et al. 2018, "Generalized Byzantine-tolerant SGD".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import MeaMed
     >>> MeaMed(f=1)(np.array([[0.0], [1.0], [3.0], [90.0]]))
     array([1.33333333])
     """

@@ -22,16 +22,39 @@ BATCH, TIGHT, STEPS = 64, 1e-9, 400  # nodes at once; relative gap of a ball; mo
 
 @value
 class CenterExact(DistanceRule):
-    r"""Mean of the n - f vectors in the smallest ball that holds so many: CenterwO without the approximation.
+    r"""Mean of the n - f vectors in the smallest ball that holds n - f: CenterwO without the approximation.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+    cap : int
+        How many nodes the search may open. Where n is beyond 30, it opens fewer.
+
+    Notes
+    -----
     .. math:: F(X) = \bar{x}_S, \quad S \in \arg\min_{|S| = n - f} \min_c \max_{x \in S} \lVert x - c \rVert
 
-    Strongly NP-hard (Shenmaier 2013) and, on the vectors of distributed learning, harder than MeanExact. After `cap`
-    nodes (fewer where n is beyond 30) the best set found so far is taken, which is at least as good as CenterwO's. The
-    search begins with at most as many neighbourhoods, those of the best centres. The decision's cost and bound, both
-    radii, say how far from the optimum it can be at most. O(n² d) time beyond the search.
-    Where several sets fit into the smallest ball, the nearest to its centre are taken.
+    Guarantee: (f, λ)-resilient for λ ≤ (1 + √2) f/(n-f), if the search ends before its cap. At the cap the best set
+    found so far is taken, which is at least as good as CenterwO's. The decision's cost and bound, both radii, say how
+    far from the optimum it can be at most.
 
+    The problem is strongly NP-hard (Shenmaier 2013) and, on the vectors of distributed learning, harder than
+    MeanExact's. The search is ours. It begins with at most `cap` neighbourhoods, those of the best centres.
+
+    Cost: O(n² d) time beyond the search. Where several sets fit into the smallest ball, the vectors nearest to its
+    centre are taken. A vector that is not finite is dropped. More than f of them raise `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers", the problem.
+    .. [2] Shenmaier 2013, "The Problem of a Minimal Ball Enclosing k Points", its hardness.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import CenterExact
     >>> CenterExact(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
     """

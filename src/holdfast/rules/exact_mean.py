@@ -26,15 +26,38 @@ SURE = 1e-11  # of the total: sums of squares closer than this count as equal
 
 @value
 class MeanExact(DistanceRule):
-    r"""Mean of the n - f vectors of least sum of squares around their own mean: MeanwO without the approximation.
+    r"""Mean of the n - f vectors of least sum of squares around their mean: MeanwO without the approximation.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+    cap : int
+        How many nodes the search may open.
+
+    Notes
+    -----
     .. math:: F(X) = \bar{x}_S, \quad S \in \arg\min_{|S| = n - f} \sum_{x \in S} \lVert x - \bar{x}_S \rVert^2
 
-    (f, κ)-robust for κ = 4f/(n-2f), exactly. NP-hard in general, quick on the vectors of distributed learning, where
-    tens to thousands of nodes are enough. After `cap` nodes the best set found so far is taken: it keeps all that is
-    proved of MeanwO, and the decision's cost and bound say how far from the optimum it can be at most.
-    O(n² d) time beyond the search. Ties go to the set that is found first.
+    Guarantee: (f, κ)-robust for κ = 4f/(n-2f), exactly; docs/guarantees.md has the proof. At the cap the best set
+    found so far is taken. It keeps all that is proved of MeanwO, and the decision's cost and bound say how far from
+    the optimum it can be at most.
 
+    The problem is NP-hard in general. On the vectors of distributed learning the search is quick: tens to thousands of
+    nodes are enough. The search is ours.
+
+    Cost: O(n² d) time beyond the search. Ties go to the set that is found first. A vector that is not finite is
+    dropped. More than f of them raise `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers", the problem.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import MeanExact
     >>> MeanExact(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
     """

@@ -46,13 +46,36 @@ class _Krum(DistanceRule):
 class Krum(_Krum):
     r"""The vector with the least sum of squared distances to its n - f - 2 nearest others.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+    others : "n-f-2" or "n-f-1"
+        How many nearest others count. "n-f-2" is the paper's form and needs n ≥ 2f + 3. "n-f-1" is ByzFL's form and is
+        good from n = 2f + 1.
+    squared : bool
+        Whether squared distances are added up. False adds up plain distances, as TorchJD does.
+
+    Notes
+    -----
     .. math:: F(X) = x_j, \quad j \in \arg\min_i \sum_{x \in N(x_i)} \lVert x - x_i \rVert^2
 
-    with :math:`N(x_i)` the :math:`n - f - 2` vectors nearest to :math:`x_i` without itself (Blanchard et al.
-    2017; n ≥ 2f + 3), (f, κ)-robust for κ = (√(2(n-f)) + √(f+1))² / (n-2f-1). `others="n-f-1"` is ByzFL's form, for
-    κ = (√(2(n-f)) + √f)² / (n-2f) and good from n = 2f + 1; `squared=False` adds up plain distances, as TorchJD does.
-    O(n² d) time. Ties go to the lowest index.
+    with :math:`N(x_i)` the :math:`n - f - 2` vectors nearest to :math:`x_i` without itself.
 
+    Guarantee: (f, κ)-robust for κ = (√(2(n-f)) + √(f+1))² / (n-2f-1). With `others="n-f-1"`
+    it is κ = (√(2(n-f)) + √f)² / (n-2f). docs/guarantees.md has the proofs.
+
+    Cost: O(n² d) time. Ties go to the lowest index. A vector that is not finite is dropped. More than f of them raise
+    `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Blanchard et al. 2017, "Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import Krum
     >>> Krum(f=1)(np.array([[0.0], [1.0], [1.5], [2.1], [90.0]]))
     array([1.5])
     """
@@ -73,14 +96,39 @@ class Krum(_Krum):
 
 @value
 class MultiKrum(_Krum):
-    r"""Mean of the m vectors with the least Krum scores (Blanchard et al. 2017).
+    r"""Mean of the m vectors with the least Krum scores.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+    m : int or None
+        How many vectors are averaged. None: n - f.
+    others : "n-f-2" or "n-f-1"
+        How many nearest others count in a score, as in `Krum`.
+    squared : bool
+        Whether squared distances are added up, as in `Krum`.
+
+    Notes
+    -----
     .. math:: F(X) = \tfrac{1}{m} \sum_{i \in S} x_i, \quad
               S \text{ the } m \text{ of least } \sum_{x \in N(x_i)} \lVert x - x_i \rVert^2
 
-    with :math:`N(x_i)` the :math:`n - f - 2` vectors nearest to :math:`x_i` without itself. m is n - f unless it is
-    given. The forms of the score are those of Krum. O(n² d) time. Ties go to the lowest index.
+    with :math:`N(x_i)` the :math:`n - f - 2` vectors nearest to :math:`x_i` without itself.
 
+    Guarantee: `holdfast bounds` prints its κ, which is at most Krum's.
+
+    Cost: O(n² d) time. Ties go to the lowest index. A vector that is not finite is dropped. More than f of them raise
+    `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Blanchard et al. 2017, "Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import MultiKrum
     >>> MultiKrum(f=1, m=3)(np.array([[0.0], [1.0], [1.5], [2.0], [90.0]]))
     array([1.5])
     """
@@ -126,13 +174,32 @@ class Selection(Mixing):
 
 @value
 class Bulyan(Stage):
-    r"""Krum's picks, then in each coordinate the mean of those nearest to their median (El Mhamdi et al. 2018).
+    r"""Krum's picks, then in each coordinate the mean of the picked values nearest to their median.
 
-    n - 2f vectors are picked by Krum one after the other, each time among those that are left, with
-    :math:`\max(1, m - f - 2)` neighbours in a pool of m; of each coordinate of these, the n - 4f values nearest to
-    their median are averaged. Needs n ≥ 4f + 3. Some libraries pick all at once by one round of scores, which is
-    another rule. O(n² d + n³) time. Ties go to the lowest index.
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
 
+    Notes
+    -----
+    Krum picks n - 2f vectors one after the other, each time among those that are left, with
+    :math:`\max(1, m - f - 2)` neighbours in a pool of m. In each coordinate of the picks, the n - 4f values nearest to
+    their median are averaged. Some libraries pick all at once by one round of scores, which is another rule.
+
+    Guarantee: none known here. The rule needs n ≥ 4f + 3.
+
+    Cost: O(n² d + n³) time. Ties go to the lowest index. A vector that is not finite is dropped. More than f of them
+    raise `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] El Mhamdi et al. 2018, "The Hidden Vulnerability of Distributed Learning in Byzantium".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import Bulyan
     >>> Bulyan(f=1)(np.array([[0.0], [1.0], [1.5], [2.0], [3.0], [4.0], [90.0]]))
     array([1.5])
     """

@@ -17,18 +17,41 @@ ROUNDING = 1e-13  # of a sum of products of distances, relative to the sum of th
 
 @value
 class GeometricMedian(DistanceRule):
-    r"""The point of least summed distance to all vectors (RFA: Pillutla et al. 2022).
+    r"""The point of least summed distance to all vectors.
 
+    Parameters
+    ----------
+    iterations : int or None
+        None: search for the median. A number: take this many plain steps from the mean instead.
+    floor : float
+        The least distance that a plain step divides by, at least 0.
+
+    Notes
+    -----
     .. math:: F(X) \in \arg\min_y \sum_i \lVert x_i - y \rVert
 
-    Found by Weiszfeld's iteration, as Vardi and Zhang made it safe at the vectors themselves, or Newton's where
-    that is better, on weights and D alone, to about 1e-6 of the median radius: no absolute tolerance,
-    so updates of size 1e-6 and 1e6 are treated alike. (f, κ)-robust for every f < n/2, with κ ≤ n/(n-2f). O(n² d) time.
+    Guarantee: (f, κ)-robust for every f < n/2, with κ ≤ n/(n-2f); docs/guarantees.md has the proof.
 
-    With `iterations`, so many plain steps from the mean with weights :math:`1/\max(\lVert x_i - y \rVert, floor)`
-    instead: iterations=1, floor=1e-5 is what the experiments of Yi et al. 2024 call GM, an inverse-distance
-    weighted mean for which no such bound holds.
+    The median is found by Weiszfeld's iteration, as Vardi and Zhang made it safe at the vectors themselves, or by
+    Newton's where that is better. Both work on weights and distances alone, to about 1e-6 of the median radius. There
+    is no absolute tolerance, so updates of size 1e-6 and 1e6 are treated alike.
 
+    With `iterations` the steps have the weights :math:`1/\max(\lVert x_i - y \rVert, floor)`. iterations=1, floor=1e-5
+    is what the experiments of Yi et al. 2024 call GM: an inverse-distance weighted mean, for which no such bound
+    holds.
+
+    Cost: O(n² d) time. A vector that is not finite is dropped. If half of the vectors or more are dropped,
+    `TooManyFaults` is raised.
+
+    References
+    ----------
+    .. [1] Pillutla et al. 2022, "Robust Aggregation for Federated Learning", RFA.
+    .. [2] Vardi and Zhang 2000, "The Multivariate L1-Median and Associated Data Depth".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import GeometricMedian
     >>> GeometricMedian()(np.array([[0.0, 0.0], [1.0, 0.0], [90.0, 0.0]]))
     array([1., 0.])
     """

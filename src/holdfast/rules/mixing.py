@@ -12,12 +12,31 @@ from holdfast.values import Count
 class NNM(Mixing):
     r"""Nearest-neighbour mixing: every vector becomes the mean of the n - f nearest to it.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+
+    Notes
+    -----
     .. math:: y_i = \tfrac{1}{n-f} \sum_{x \in K(x_i)} x
 
-    with :math:`K(x_i)` the :math:`n - f` vectors nearest to :math:`x_i`, itself included (Allouah et al. 2023a).
-    A rule with κ becomes one with 5.83 f/(n-2f) · (κ + 1) at most, and 8f/(n-f) · (κ + 1). O(n² d) time. Ties go to
-    the lowest index.
+    with :math:`K(x_i)` the :math:`n - f` vectors nearest to :math:`x_i`, itself included. A stage: put a rule behind
+    it with `>>`, or call `apply`.
 
+    Guarantee: a rule with κ becomes one with 5.83 f/(n-2f) · (κ + 1) at most, and 8f/(n-f) · (κ + 1).
+
+    Cost: O(n² d) time. Ties go to the lowest index. A vector that is not finite is dropped. More than f of them raise
+    `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Allouah et al. 2023a, "Fixing by Mixing: A Recipe for Optimal Byzantine ML under Heterogeneity".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import NNM, Krum
     >>> (NNM(f=1) >> Krum(f=1))(np.array([[0.0], [1.0], [2.0], [3.0], [90.0]]))
     array([1.5])
     """
@@ -39,13 +58,33 @@ class NNM(Mixing):
 
 @value
 class Bucketing(Mixing):
-    r"""Means of buckets of s vectors, drawn at random (Karimireddy et al. 2022).
+    r"""Means of buckets of s vectors, drawn at random.
 
+    Parameters
+    ----------
+    s : int
+        How many vectors are in a bucket, at least 1. The last bucket may hold fewer.
+
+    Notes
+    -----
     .. math:: y_j = \tfrac{1}{|B_j|} \sum_{i \in B_j} x_i
 
-    with the :math:`\lceil n/s \rceil` buckets cut from a random order; the last one may be smaller. A liar
-    spoils a whole bucket, so the rule behind it needs its own 2f + 1 (or more) buckets. Takes `rng`. O(n d).
+    with the :math:`\lceil n/s \rceil` buckets cut from a random order. A stage: put a rule behind it with `>>`, or
+    call `apply`. The call needs `rng`.
 
+    Guarantee: averaging s vectors divides their variance by s. One Byzantine worker spoils a whole bucket, so the rule
+    behind it needs its own 2f + 1 (or more) buckets.
+
+    Cost: O(n d) time. Vectors that are not finite are dropped.
+
+    References
+    ----------
+    .. [1] Karimireddy et al. 2022, "Byzantine-Robust Learning on Heterogeneous Datasets via Bucketing".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import CWM, Bucketing
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [90.0]])
     >>> (Bucketing(s=2) >> CWM())(X, rng=np.random.default_rng(0))
     array([2.5])

@@ -1,4 +1,4 @@
-"""Rules that average the vectors nearest to something: the origin, a trusted worker, a coordinate rule's answer."""
+"""Rules that average the vectors nearest to something: the origin, a trusted worker, another rule's answer."""
 
 from __future__ import annotations
 
@@ -15,18 +15,33 @@ from holdfast.values import WorkerIndex
 class Medoid(DistanceRule):
     r"""The vector of least summed distance to all others.
 
+    Notes
+    -----
     .. math:: F(X) = x_j, \quad j \in \arg\min_i \sum_k \lVert x_i - x_k \rVert
 
-    The geometric median among the vectors themselves; needs no f. Vectors beyond 1e8 radii count from there, along
-    their ray, so that a liar at 1e300 cannot make all sums equal. Krum as some libraries write it, without f, is
-    this with squared distances. O(n² d) time. Ties go to the lowest index.
+    The geometric median among the vectors themselves; it needs no f. Krum as some libraries write it, without f, is
+    this rule with squared distances. Vectors beyond 1e8 radii count from there, along their ray, so that a vector of
+    length 1e300 cannot make all sums equal.
 
+    Guarantee: (f, κ)-robust for every f < n/2, with κ ≤ 2(n-f)(n-f-1)/(n-2f)² and λ ≤ (n-f-1)/(n-2f).
+
+    Cost: O(n² d) time. Ties go to the lowest index. A vector that is not finite is dropped. If half of the vectors or
+    more are dropped, `TooManyFaults` is raised.
+
+    References
+    ----------
+    .. [1] Kaufman and Rousseeuw 1987, "Clustering by Means of Medoids".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import Medoid
     >>> Medoid()(np.array([[0.0], [1.0], [1.5], [90.0]]))
     array([1.])
     """
 
     formula = "x_j, j = argmin_i Σ ‖x_i - x_k‖ over all k"
-    promise = "κ ≤ (1+2√2(n-f)/(n-2f))²"
+    promise = "κ ≤ 2(n-f)(n-f-1)/(n-2f)²"
     time = "n² d"
     precise = True
     majority = True
@@ -43,13 +58,33 @@ class Medoid(DistanceRule):
 
 @value
 class CGE(DistanceRule):
-    r"""Mean of the n - f vectors of least norm: comparative gradient elimination (Gupta et al. 2020).
+    r"""Comparative gradient elimination: the mean of the n - f vectors of least norm.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+
+    Notes
+    -----
     .. math:: F(X) = \tfrac{1}{n-f} \sum_{i \in S} x_i, \quad S \text{ the } n - f \text{ of least } \lVert x_i \rVert
 
-    Liars whose vectors are not longer than the honest ones all stay in. Depends on where the origin is.
-    O(n d) time. Ties go to the lowest index. Some libraries return the sum, not the mean.
+    Guarantee: the answer is bounded by the honest norms, not by their spread. Byzantine vectors that are not longer
+    than the honest ones all stay in. The answer depends on where the origin is. Some libraries return the sum, not the
+    mean.
 
+    Cost: O(n d) time. Ties go to the lowest index. A vector that is not finite is dropped. More than f of them raise
+    `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Gupta et al. 2020, "Byzantine Fault-Tolerant Distributed Machine Learning Using Stochastic Gradient
+       Descent (SGD) and Norm-Based Comparative Gradient Elimination (CGE)".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import CGE
     >>> CGE(f=1)(np.array([[1.0], [2.0], [90.0]]))
     array([1.5])
     """
@@ -73,14 +108,35 @@ class CGE(DistanceRule):
 
 @value
 class MoNNA(DistanceRule):
-    r"""Mean of the n - f vectors nearest to a trusted one: what an honest worker computes (Farhadkhani et al. 2023).
+    r"""Mean of the n - f vectors nearest to a trusted one, as an honest worker computes it.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+    pivot : int
+        The row of the trusted vector: the worker's own number.
+
+    Notes
+    -----
     .. math:: F(X) = \tfrac{1}{n-f} \sum_{x \in K(x_p)} x
 
-    with p the `pivot`, the worker's own number, and :math:`K(x_p)` the n - f vectors nearest to its vector, itself
-    included. Worth what the pivot is worth: a liar there chooses the answer. Refuses when the pivot was dropped.
-    O(n d) time. Ties go to the lowest index.
+    with p the pivot and :math:`K(x_p)` the n - f vectors nearest to its vector, itself included.
 
+    Guarantee: worth what the pivot is worth. A Byzantine worker there chooses the answer. The call raises `BadInput`
+    if the pivot's vector was dropped.
+
+    Cost: O(n d) time. Ties go to the lowest index. A vector that is not finite is dropped. More than f of them raise
+    `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Farhadkhani et al. 2023, "Robust Collaborative Learning with Linear Gradient Overhead".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import MoNNA
     >>> MoNNA(f=1, pivot=2)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
     """
@@ -126,7 +182,13 @@ class MedianwO(DistanceRule):
     :math:`\kappa = \tfrac{f}{n-2f} (1 + \sqrt{1 + \kappa_c})^2` with
     :math:`\kappa_c = (\sqrt{2(n-f)(n-f-1)}/(n-2f) + \sqrt{f/(n-2f)})^2`, which is O(f/n) while f/n stays away from 1/2
     (docs/guarantees.md, MedianwO). It answers the paper's question about other clusterings with outliers.
-    O(n² d) time. Ties go to the lowest index.
+    Cost: O(n² d) time. Ties go to the lowest index. A vector that is not finite is dropped. More than f of them raise
+    `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers", which asks for it.
 
     Examples
     --------
@@ -162,6 +224,11 @@ class NearestTo(DistanceRule):
         The number of Byzantine workers that the rule tolerates. Needed if the inner rule has no f of its own, as
         GeometricMedian and CWM; otherwise the inner rule's.
 
+    Raises
+    ------
+    BadInput
+        If the rule has no single answer or needs a start, or if no f is known.
+
     Notes
     -----
     .. math:: F(X) = \tfrac{1}{n-f} \sum_{x \in K(c)} x, \quad c = G(X)
@@ -174,7 +241,9 @@ class NearestTo(DistanceRule):
 
     References
     ----------
-    CTMA of Dahan and Levy 2024a, whose weights are equal here; Yi et al. 2024 point to linear time (Narayanan 2018).
+    .. [1] Dahan and Levy 2024a, "Fault Tolerant ML: Efficient Meta-Aggregation and Synchronous Training" (CTMA).
+    .. [2] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers", which point to linear time.
 
     Examples
     --------

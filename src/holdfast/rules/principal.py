@@ -65,10 +65,17 @@ class PTM(DistanceRule):
     the eigenvectors of the centred Gram matrix. Vectors that are a thousand radii or more away from the tightest
     ball of n - f vectors are first brought to that distance along their ray.
 
-    (f, κ)-robust for κ = f/(n - 2f) up to a part of :math:`10^{-6} (n-f)/f`, and no rule has less than f/(n - 2f):
-    the proof of CWTM holds in any orthonormal basis, also in one that the round chooses (docs/guarantees.md, PTM).
-    Unlike CWTM it turns with the vectors. O(n² d + n³) time, that of MeanwO. If two axes have the same variance, the
-    answer depends on which of them is taken, within the same κ. Ours; we know of no earlier use.
+    Guarantee: (f, κ)-robust for κ = f/(n - 2f), up to a part of :math:`10^{-6} (n-f)/f`. No rule has less than
+    f/(n - 2f). The proof of CWTM holds in any orthonormal basis, also in one that the round chooses. Unlike CWTM the
+    answer turns with the vectors. The proof is in docs/guarantees.md, "PTM".
+
+    Cost: O(n² d + n³) time, that of MeanwO. If two axes have the same variance, the answer depends on which of them is
+    taken, within the same κ. A vector that is not finite is dropped. More than f of them raise `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Ours; we know of no earlier use. The trimmed mean of coordinates is that of Yin et al. 2018,
+       "Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates".
 
     Examples
     --------

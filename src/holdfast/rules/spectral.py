@@ -36,15 +36,36 @@ def principal(D: Distances, w: Weights) -> tuple[float, np.ndarray]:
 
 @value
 class CAF(DistanceRule):
-    r"""Covariance-bound agnostic filter: the mean at which the weights' covariance was least (Allouah et al. 2025b).
+    r"""Covariance-bound agnostic filter: the weighted mean at which the covariance was least.
 
-    Starting from weights c = 1, and while :math:`\sum_i c_i > n - 2f`, those far along the direction v of largest
-    variance are lowered, :math:`c_i \leftarrow c_i (1 - \tau_i / \tau_{max})` with
-    :math:`\tau_i = \langle v, x_i - \mu_c \rangle^2` and the largest taken over vectors that still have weight; the
-    mean :math:`\mu_c` of the step with the least largest eigenvalue is the answer. Every step takes the last weight
-    of at least one vector, so it ends after n steps at most; where others take the maximum over all vectors, far ones
-    without weight make it endless. Exact eigenvectors, no random start. O(n² d + n⁴) time.
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
 
+    Notes
+    -----
+    All weights c start at 1. While :math:`\sum_i c_i > n - 2f`, those far along the direction v of largest variance
+    are lowered to :math:`c_i (1 - \tau_i / \tau_{max})`, where :math:`\tau_i = \langle v, x_i - \mu_c \rangle^2`. The
+    largest is taken over vectors that still have weight. The mean :math:`\mu_c` of the step with the least largest
+    eigenvalue is the answer.
+
+    Every step takes the last weight of at least one vector, so the filter ends after n steps at most. Others take the
+    maximum over all vectors; far ones without weight then make it endless. Eigenvectors are exact, without a random
+    start.
+
+    Guarantee: none known here.
+
+    Cost: O(n² d + n⁴) time. A vector that is not finite is dropped. More than f of them raise `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Allouah et al. 2025b, "Towards Trustworthy Federated Learning with Untrusted Participants".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import CAF
     >>> CAF(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.0074919])
     """
@@ -78,15 +99,36 @@ class CAF(DistanceRule):
 
 @value
 class DnC(DistanceRule):
-    r"""Divide and conquer: the mean without the ⌈c f⌉ vectors farthest along the principal direction (Shejwalkar and
-    Houmansadr 2021).
+    r"""Divide and conquer: the mean without the ⌈c f⌉ vectors farthest along the principal direction.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+    filter : float
+        c: how many vectors are left out for each of the f, above 0.
+
+    Notes
+    -----
     .. math:: F(X) = \bar{x}_S, \quad S \text{ the } n - \lceil c f \rceil \text{ of least } |\langle v, y_i \rangle|
 
-    with v the first right singular vector of the centred vectors y and c the `filter`. The original looks at random
-    subsets of the coordinates, which a sparse attack slips through; this one looks at all of them and draws nothing.
-    Liars that lie in several directions outlive one look: no bound. O(n² d) time. Ties go to the lowest index.
+    with v the first right singular vector of the centred vectors y. The original looks at random subsets of the
+    coordinates, which a sparse attack slips through. This one looks at all of them and draws nothing.
 
+    Guarantee: none. Byzantine vectors in several directions outlive one look, so the answer is unbounded for f > 1.
+
+    Cost: O(n² d) time. Ties go to the lowest index. A vector that is not finite is dropped. More than f of them raise
+    `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Shejwalkar and Houmansadr 2021, "Manipulating the Byzantine: Optimizing Model Poisoning Attacks and
+       Defenses for Federated Learning".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import DnC
     >>> DnC(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
     """

@@ -29,17 +29,37 @@ Vector = list[Array]  # one flat array for each leaf
 
 @value
 class StreamCenterwO(OnePass):
-    r"""Mean of the n - f vectors nearest to a centre that the first 2f + 1 elect; one pass, about 3f vectors of memory.
+    r"""Mean of the n - f vectors nearest to a centre that the first 2f + 1 elect, in one pass.
 
-    The first 2f + 1 vectors are held; of them, the one whose (f+1)-th nearest (itself included) is closest is the
-    centre c. Then all pass by: the f farthest from c are held, whatever else has passed is added up.
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
 
+    Notes
+    -----
     .. math:: F(X) = \tfrac{1}{n-f} \sum_{x \in K(c)} x
 
-    A 4-approximation of 1-center clustering with outliers (McCutchen and Khuller 2008, for one cluster),
-    (f, λ)-resilient for λ = (4f - 2)/(n - f). O((f² + n) d) time, about 3f vectors of memory. Depends on the order of
-    arrival; ties go to who came first. Counters are those of the centre. `open()` gives an accumulator to feed by hand:
+    The first 2f + 1 vectors are held. The one whose (f+1)-th nearest (itself included) is closest becomes the centre
+    c. Then all vectors pass by: the f farthest from c are held, and the others are added up. Counters are those of the
+    centre.
 
+    Guarantee: a 4-approximation of 1-center clustering with outliers (McCutchen and Khuller 2008, for one cluster).
+    (f, λ)-resilient for λ = (4f - 2)/(n - f).
+
+    Cost: O((f² + n) d) time, about 3f vectors of memory. The answer depends on the order of arrival; ties go to the
+    vector that came first. A vector that is not finite is dropped. More than f of them raise `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] McCutchen and Khuller 2008, "Streaming Algorithms for k-Center Clustering with Outliers and with
+       Anonymity", for one cluster.
+
+    Examples
+    --------
+    Use `open()` to feed an accumulator by hand:
+
+    >>> from holdfast import StreamCenterwO
     >>> stream = StreamCenterwO(f=1).open()
     >>> for x in ([0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [90.0, 1.0]):
     ...     stream.add(x)
@@ -56,7 +76,20 @@ class StreamCenterwO(OnePass):
     source = "McCutchen and Khuller 2008, for one cluster"
 
     def open(self, like: object = None, *, on_excess: OnExcess = "refuse") -> Stream:
-        """An accumulator with `add` and `result`."""
+        """Return an accumulator with `add` and `result`.
+
+        Parameters
+        ----------
+        like : update, optional
+            An update of the right structure. Updates of another structure are then dropped and reported.
+        on_excess : "refuse" or "lower"
+            What happens if more updates are dropped than the rule tolerates: an error, or a lower f.
+
+        Returns
+        -------
+        Stream
+            Call `add(update)` for each update and `result()` at the end, which returns a `Decision`.
+        """
         check_on_excess(repr(self), on_excess)
         return Stream(self, like, on_excess)
 

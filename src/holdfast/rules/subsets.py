@@ -23,19 +23,39 @@ class _OutOfSteps(Exception):
 
 @value
 class MDA(DistanceRule):
-    r"""Minimum diameter averaging: mean of the n - f vectors of least diameter (El Mhamdi et al. 2018).
+    r"""Minimum diameter averaging: the mean of the n - f vectors of least diameter.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+    cap : int
+        How many steps the search may take.
+
+    Notes
+    -----
     .. math:: F(X) = \bar{x}_S, \quad S \in \arg\min_{|S| = n-f} \max_{x, y \in S} \lVert x - y \rVert
 
-    (f, λ)-resilient for λ = 2f/(n-f), exactly. Whether a diameter is possible is a vertex cover of f among the pairs
-    that are farther apart, which a search tree finds in about 1.5^f steps instead of trying all subsets. After `cap`
-    steps, and some 40f more to use what was found, the best set so far is taken. The decision's cost is its diameter,
-    the bound one that no n - f vectors go below; the cost is never more than twice the bound, and
-    λ ≤ (1 + cost/bound) f/(n-f). O(n² d) time beyond.
-    Ties go to the lowest index: of several sets of least diameter, the first one in index order is kept. The search
-    for it takes what is left of `cap`. If that is not enough, the answer still has the least diameter, and only the
-    workers that were decided by then are those of the first set.
+    Guarantee: (f, λ)-resilient for λ = 2f/(n-f), exactly. After `cap` steps, and some 40f more to use what was found,
+    the best set so far is taken. The decision's cost is its diameter. Its bound is a diameter that no n - f vectors go
+    below. The cost is never more than twice the bound, and λ ≤ (1 + cost/bound) f/(n-f).
 
+    Whether a diameter is possible is a vertex cover of f among the pairs that are farther apart. A search tree finds
+    it in about 1.5^f steps instead of trying all subsets.
+
+    Cost: O(n² d) time beyond the search. Ties go to the lowest index: of several sets of least diameter, the first one
+    in index order is kept. The search for it takes what is left of `cap`. If that is not enough, the answer still has
+    the least diameter, and only the workers that were decided by then are those of the first set. A vector that is not
+    finite is dropped. More than f of them raise `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] El Mhamdi et al. 2018, "The Hidden Vulnerability of Distributed Learning in Byzantium".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import MDA
     >>> MDA(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
     """
@@ -182,17 +202,38 @@ class _Budget:
 
 @value
 class SMEA(DistanceRule):
-    r"""Mean of the n - f vectors whose covariance has the least largest eigenvalue (Allouah et al. 2023b).
+    r"""Mean of the n - f vectors whose covariance has the least largest eigenvalue.
 
+    Parameters
+    ----------
+    f : int
+        How many Byzantine workers the rule tolerates, at least 0.
+    cap : int
+        How many nodes the search may open. Where n is beyond 30, it opens fewer.
+
+    Notes
+    -----
     .. math:: F(X) = \bar{x}_S, \quad S \in \arg\min_{|S| = n-f} \lambda_{max}(M_S)
 
-    (f, ξ)-robust averaging for ξ = 4f/(n-2f), exactly. By branch and bound: the scatter of a set only grows with its
-    points, so a few that are too scattered rule out all sets that hold them. After `cap` nodes (fewer where n is beyond
-    30) the best set found so far is taken: ξ ≤ (1 + √(cost/bound))² f/(n-2f), and κ is never more than MeanwO's
-    (1 + √2)² f/(n-2f). Eigenvalues are exact; ByzFL takes one step of the power method from a random start, whose
-    answer changes from call to call. The decision's cost is the eigenvalue, the bound one that no n - f vectors go
-    below.
+    Guarantee: (f, ξ)-robust averaging for ξ = 4f/(n-2f), exactly. At the cap the best set found so far is taken:
+    ξ ≤ (1 + √(cost/bound))² f/(n-2f), and κ is never more than MeanwO's (1 + √2)² f/(n-2f). The decision's cost is the
+    eigenvalue. Its bound is one that no n - f vectors go below.
 
+    The search is by branch and bound. The scatter of a set only grows with its points, so a few that are too scattered
+    rule out all sets that hold them. Eigenvalues are exact. ByzFL takes one step of the power method from a random
+    start, so its answer changes from call to call.
+
+    Cost: O(n² d) time beyond the search. A vector that is not finite is dropped. More than f of them raise
+    `TooManyFaults`.
+
+    References
+    ----------
+    .. [1] Allouah et al. 2023b, "On the Privacy-Robustness-Utility Trilemma in Distributed Learning".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import SMEA
     >>> SMEA(f=1)(np.array([[0.0], [1.0], [2.0], [90.0]]))
     array([1.])
     """

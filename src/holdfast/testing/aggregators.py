@@ -190,7 +190,7 @@ def check_aggregator(
 
     Three things must hold for every aggregator that claims to withstand f Byzantine workers: the order of the workers
     does not matter; with f hostile rows the answer is finite; and it is not far from the honest mean.
-    All other laws are told: the report says whether they hold, and that is no failure.
+    The report says whether all other laws hold; if one does not, that is no failure.
 
     Parameters
     ----------

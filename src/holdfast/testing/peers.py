@@ -29,12 +29,24 @@ PIVOT = {"order": "it trusts worker 0"}
 class Peer:
     """An aggregator that was found by its text.
 
-    Attributes
+    Parameters
     ----------
-    name : the text
-    call : function that takes an array of shape (n, d), returns d numbers
-    trusted : the workers that it assumes to be honest
-    not_promised : checks that may fail, each with the reason
+    name : str
+        The text.
+    call : callable
+        It takes an array of shape (n, d) and returns d numbers.
+    trusted : tuple of int
+        The workers that it assumes to be honest.
+    not_promised : mapping
+        Checks that may fail, each with the reason.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.testing import find_aggregator
+    >>> peer = find_aggregator("numpy:median", f=1)
+    >>> float(peer.call(np.array([1.0, 2.0, 9.0])))
+    2.0
     """
 
     name: str
@@ -112,7 +124,7 @@ def find_aggregator(text: str, *, f: int) -> Peer:
         ``"package.module:name"`` for a function of an array, or for a class whose values are such functions. If it has
         a parameter `f`, it is given f.
     f : int
-        How many Byzantine workers it is told to withstand.
+        How many Byzantine workers it must withstand.
 
     Returns
     -------

@@ -22,7 +22,14 @@ LONGEST = 160  # characters of another library's message that are shown
 
 
 class Status(Enum):
-    """What became of a check."""
+    """What became of a check.
+
+    Examples
+    --------
+    >>> from holdfast.testing import Status
+    >>> Status.NOT_PROMISED.value
+    'does not hold (not promised)'
+    """
 
     PASSED = "passed"
     FAILED = "failed"
@@ -34,13 +41,24 @@ class Status(Enum):
 class Check:
     """One check and its outcome.
 
-    Attributes
+    Parameters
     ----------
-    name : short, as "order" or "NaN"
-    sentence : the law, in plain words
+    name : str
+        Short, such as "order" or "NaN".
+    sentence : str
+        The law, in plain words.
     status : Status
-    detail : what went wrong, or why the check does not apply; empty if it passed
-    seed : the seed of the input on which it went wrong; None if it passed
+        What became of it.
+    detail : str
+        What went wrong, or why the check does not apply; empty if it passed.
+    seed : int or None
+        The seed of the input on which it went wrong; None if it passed.
+
+    Examples
+    --------
+    >>> from holdfast.testing import Check, Status
+    >>> print(Check("order", "The order of the rows does not matter.", Status.FAILED, "it differs", seed=2))
+    order: it differs (seed 2)
     """
 
     name: str
@@ -50,7 +68,7 @@ class Check:
     seed: int | None = None
 
     def explain(self) -> str:
-        """What went wrong and on which seed; if nothing did, the law."""
+        """Return what went wrong and on which seed; if nothing did, the law."""
         seed = "" if self.seed is None else f" (seed {self.seed})"
         return f"{self.detail or self.sentence}{seed}"
 
@@ -62,12 +80,16 @@ class Check:
 class Report:
     """All checks of one subject.
 
-    Attributes
+    Parameters
     ----------
-    subject : what was checked
-    n : number of workers
-    f : number of Byzantine workers
+    subject : str
+        What was checked.
+    n : int
+        Number of workers.
+    f : int
+        Number of Byzantine workers.
     checks : tuple of Check
+        The checks in order.
 
     Examples
     --------
@@ -89,16 +111,27 @@ class Report:
         return not self.having(Status.FAILED)
 
     def having(self, status: Status) -> tuple[Check, ...]:
-        """The checks of this status."""
+        """Return the checks of this status.
+
+        Parameters
+        ----------
+        status : Status
+            Which ones.
+
+        Returns
+        -------
+        tuple of Check
+            In order.
+        """
         return tuple(check for check in self.checks if check.status is status)
 
     def summary(self) -> str:
-        """One line: who was checked, and how many checks have which status."""
+        """Return one line: who was checked, and how many checks have which status."""
         counts = ", ".join(f"{len(found)} {status.value}" for status in Status if (found := self.having(status)))
         return f"{self.subject}, n = {self.n}, f = {self.f}: {counts}"
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Name, status and detail of each check."""
+        """Return name, status and detail of each check."""
         return [(check.name, check.status.value, check.explain()) for check in self.checks]
 
     def __str__(self) -> str:
@@ -107,7 +140,7 @@ class Report:
         return "\n".join([self.summary(), *lines])
 
     def record(self) -> dict[str, Any]:
-        """The same as plain values, for JSON."""
+        """Return the same as plain values, for JSON."""
         checks = [
             {"name": c.name, "sentence": c.sentence, "status": c.status.value, "detail": c.detail, "seed": c.seed}
             for c in self.checks

@@ -32,11 +32,33 @@ COLUMNS = 4096  # coordinates on which it is counted whom a rule used
 class Round:
     """What happened in a round: a line of the metrics.
 
-    `kept` has a letter a worker: k kept, - left out, x dropped, . absent. `liars` is their share of the weights (of the
-    uses, for a rule on single coordinates), `norm` that of the aggregate. In two phases: the `winner`, by which `lead`
-    of Outer (votes, or a mean difference of losses), and `margin`, by how much Outer's loss is smaller for the honest.
-    `kappa`, if it was asked for, is certified: whoever was honest, the squared distance of the aggregate to their mean
-    is at most so many of their variances; None where nothing is proved.
+    Parameters
+    ----------
+    round : int
+        The number of the round, from 0.
+    kept : str
+        One letter for each worker: k kept, - left out, x dropped, . absent.
+    liars : float or None
+        The Byzantine workers' share of the weights (of the uses, for a rule on single coordinates).
+    norm : float or None
+        The norm of the aggregate.
+    winner : str
+        In two phases, the candidate that won.
+    lead : float or None
+        In two phases, the lead of Outer: votes, or a mean difference of losses.
+    margin : float or None
+        In two phases, by how much Outer's loss is smaller for the honest.
+    events : tuple of str
+        What was out of the ordinary.
+    kappa : float or None
+        Certified, if it was asked for: for every set of workers that could be the honest ones, the squared distance of
+        the aggregate to their mean is at most this number of their variances. None where nothing is proved.
+
+    Examples
+    --------
+    >>> from holdfast.training import Round
+    >>> Round(round=0, kept="kkk-").kept.count("k")
+    3
     """
 
     round: int
@@ -51,7 +73,38 @@ class Round:
 
 
 def rashb(run: Run, task: Task, state: State | None = None, certify: bool = False) -> Iterator[Round]:
-    """Algorithm 1: the server aggregates the workers' momenta and steps."""
+    """Run Algorithm 1: the server aggregates the workers' momenta and takes a step.
+
+    Parameters
+    ----------
+    run : Run
+        The record of the training.
+    task : Task
+        The workers' side, such as `Functions` or `Workers`.
+    state : State, optional
+        Where to go on from. Without it, the training begins.
+    certify : bool
+        Whether each round has a certificate (`kappa`).
+
+    Yields
+    ------
+    Round
+        One record for each round. The state has moved on by then.
+
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers", Algorithm 1 (RASHB).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.training import Functions, Run, rashb
+    >>> run = Run(rule="MeanwO(f=1)", workers=4, byzantine=1, rounds=2, attack="SignFlip()")
+    >>> task = Functions(workers=4, first=np.zeros(2), update=lambda worker, model, t: model - 1.0)
+    >>> [one.kept for one in rashb(run, task)]
+    ['kkk-', 'kkk-']
+    """
     state = state or State.first(run, task)
     for t in range(state.round, run.rounds):
         state.average += (state.model - state.average) / (t + 1)
@@ -67,7 +120,43 @@ def rashb(run: Run, task: Task, state: State | None = None, certify: bool = Fals
 
 
 def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: bool = False) -> Iterator[Round]:
-    """Algorithm 3: the server proposes two models, the workers elect one."""
+    """Run Algorithm 3: the server proposes two models, and the workers elect one.
+
+    Parameters
+    ----------
+    run : Run
+        The record of the training, with a rule of two phases.
+    task : Task
+        The workers' side, such as `Functions` or `Workers`.
+    state : State, optional
+        Where to go on from. Without it, the training begins.
+    certify : bool
+        Whether each round has a certificate (`kappa`).
+
+    Yields
+    ------
+    Round
+        One record for each round. The state has moved on by then.
+
+    References
+    ----------
+    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
+       1-Mean Clustering with Outliers", Algorithm 3 (2PRASHB).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.training import Functions, Run, two_phase_rashb
+    >>> run = Run(rule="Mean2P(f=2)", workers=5, byzantine=2, rounds=2, attack="SignFlip()")
+    >>> task = Functions(
+    ...     workers=5,
+    ...     first=np.zeros(2),
+    ...     update=lambda worker, model, t: model - 1.0,
+    ...     loss=lambda worker, model, t: float(np.square(model - 1.0).sum()),
+    ... )
+    >>> [one.winner for one in two_phase_rashb(run, task)]
+    ['inner', 'inner']
+    """
     state = state or State.first(run, task)
     for t in range(state.round, run.rounds):
         state.average += (state.model - state.average) / (t + 1)

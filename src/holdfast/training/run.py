@@ -44,36 +44,88 @@ NUMBERS = {"lr": True, "momentum": False, "weight_decay": False, "shrink": True}
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One training. Rules, attacks, voters, splits and schedules may be given as text.
+    """The record of everything that determines the result of one training.
 
-    rule, attack, voter
-        what the server does, what the Byzantine workers send and how they vote. The rule's f is the tolerance that it
-        assumes; `byzantine` is how many lie in fact: the last ones.
-    data, split, draw, train, test, standardise
-        the data set, how it is dealt and by which seed (None: the run's), images a worker (None: all there are),
-        per-pixel standardisation.
-    rounds, batch, lr, schedule, momentum, weight_decay, clip
-        m = momentum · m + (1 - momentum) · g at each worker, with g shortened to norm `clip`;
-        model -= lr · schedule(t) · (shrink · R + weight_decay · model) at the server.
-    steps
-        local SGD steps a round. A worker sends (model - its model) / rate, with one step the gradient.
-    present
-        how many workers, drawn anew, take part in a round; None: all. Liars among themselves send honest updates.
-    vote_batch
-        images on which a worker compares both candidates; None: all its training data. A small batch loses
-        elections: with the 3 of the paper's text, 14 liars of 35 win about 6 in 10 where the better candidate's lead is
-        half a standard deviation of one image's loss.
-    shrink
-        a factor of every aggregate. The authors' program divides the sums of its own rules by n instead of n - f, so
+    Parameters
+    ----------
+    rule : Stage, TwoPhase or str
+        What the server does. The rule's f is the tolerance that it assumes.
+    attack : Attack or str
+        What the Byzantine workers send.
+    voter : Voter or str
+        How the Byzantine workers vote in two-phase rounds.
+    data : str
+        The name of the data set, as for `holdfast.data.load`.
+    split : Split or str
+        How the data are dealt among the workers.
+    draw : int or None
+        The seed of the split. None: the run's seed.
+    train : int or None
+        Training images for each worker. None: all there are.
+    test : int or None
+        Test images for each worker. None: all there are.
+    standardise : bool
+        Whether each pixel is standardised.
+    model : str
+        The name of the model; "auto" chooses one for the data.
+    workers : int
+        How many workers there are.
+    byzantine : int
+        How many of them lie in fact: the last ones.
+    present : int or None
+        How many workers, drawn anew, take part in a round. None: all. In a round without an honest
+        worker, the Byzantine workers send honest updates.
+    rounds : int
+        How many rounds are run.
+    batch : int
+        Images in a worker's batch.
+    lr : float
+        The learning rate.
+    schedule : Schedule or str
+        The factor of the learning rate in each round.
+    momentum : float
+        m = momentum · m + (1 - momentum) · g at each worker; at least 0 and below 1.
+    weight_decay : float
+        Applied at the server: model -= lr · schedule(t) · (shrink · R + weight_decay · model).
+    clip : float or None
+        The norm to which a worker's g is shortened. None: it is not.
+    steps : int
+        Local SGD steps in a round. A worker sends (model - its model) / rate; with one step this is the gradient.
+    vote_batch : int or None
+        Images on which a worker compares both candidates. None: all its training data. A small batch loses elections:
+        with the 3 of the paper's text, 14 Byzantine workers of 35 win about 6 in 10 where the better candidate's lead
+        is half a standard deviation of one image's loss.
+    shrink : float
+        A factor of every aggregate. The authors' program divides the sums of its own rules by n instead of n - f, so
         its factor is (n - f) / n; the text's is 1.
-    reject
-        a step of this length or longer is not taken; None: every finite one is. The program's is 1e5.
-    every, probe
-        rounds between evaluations, and training images a worker for the gradient norm.
-    threads
-        of torch. Sums in another order have other bits, so it belongs to the record.
+    reject : float or None
+        A step of this length or longer is not taken. None: every finite one is. The program's is 1e5.
+    every : int
+        Rounds between evaluations.
+    probe : int
+        Training images for each worker, for the gradient norm.
+    seed : int
+        The seed of all draws.
+    device : str
+        The torch device.
+    threads : int
+        Threads of torch. Sums in another order have other bits, so it belongs to the record.
 
+    Raises
+    ------
+    BadInput
+        If a field holds something else, or the rule needs more workers.
+
+    Notes
+    -----
+    Rules, attacks, voters, splits and schedules may be given as text. The same record gives the same numbers.
+
+    Examples
+    --------
+    >>> from holdfast import Run
     >>> run = Run(rule="Mean2P(f=2)", attack="Empire(scale=0.1)", workers=7, byzantine=2)
+    >>> run.attack
+    Empire()
     >>> Run.read(run.text()) == run
     True
     """
@@ -160,7 +212,7 @@ class Run:
 
     @property
     def honest(self) -> int:
-        """How many workers tell the truth: the first ones."""
+        """How many workers are honest: the first ones."""
         return self.workers - self.byzantine
 
     @property
@@ -170,24 +222,58 @@ class Run:
 
     @property
     def two_phase(self) -> bool:
+        """Whether the workers vote."""
         return isinstance(self.rule, TwoPhase)
 
     def changed(self, **words: Any) -> Run:
-        """The same with other fields."""
+        """Return the same run with other fields.
+
+        Parameters
+        ----------
+        **words
+            The fields to change, by name.
+
+        Returns
+        -------
+        Run
+            A new record.
+
+        Examples
+        --------
+        >>> from holdfast import Run
+        >>> Run(rule="MeanwO(f=2)").changed(rounds=5).rounds
+        5
+        """
         return replace(self, **words)
 
     def record(self) -> dict[str, Any]:
-        """All fields in plain values; rules and attacks as their text."""
+        """Return all fields in plain values; rules and attacks as their text."""
         plain = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: repr(v) if name in TEXTS else v for name, v in plain.items()}
 
     def text(self) -> str:
-        """The record as JSON."""
+        """Return the record as JSON."""
         return json.dumps(self.record(), indent=1)
 
     @staticmethod
     def read(text: str) -> Run:
-        """The run whose record this is."""
+        """Return the run whose record this text is.
+
+        Parameters
+        ----------
+        text : str
+            JSON, as `text` writes it.
+
+        Returns
+        -------
+        Run
+            The run.
+
+        Raises
+        ------
+        BadInput
+            If the text is no JSON, or no record.
+        """
         try:
             given = json.loads(text)
         except json.JSONDecodeError as error:
@@ -196,7 +282,29 @@ class Run:
 
     @staticmethod
     def of(given: Any) -> Run:
-        """The run of a record in plain values."""
+        """Return the run of a record in plain values.
+
+        Parameters
+        ----------
+        given : dict
+            Fields by name, as `record` returns them.
+
+        Returns
+        -------
+        Run
+            The run.
+
+        Raises
+        ------
+        BadInput
+            If a field is unknown, or the rule is missing.
+
+        Examples
+        --------
+        >>> from holdfast import Run
+        >>> Run.of({"rule": "MeanwO(f=2)"}).rule
+        MeanwO(f=2)
+        """
         known = {one.name for one in fields(Run)}
         if not isinstance(given, dict) or "rule" not in given or not set(given) <= known:
             strange = sorted(set(given) - known) if isinstance(given, dict) else type(given).__name__

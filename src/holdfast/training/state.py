@@ -17,10 +17,35 @@ from holdfast.training.task import Task
 
 @dataclass(eq=False)
 class State:
-    """The model, the mean of all models so far, each worker's momentum, the last aggregate, the next round.
+    """What a training carries from round to round.
 
-    All draws are functions of the record and the round, so no generator needs to be kept. Whoever drives a loop
-    with a state of their own starts from a fresh one after an exception: it may be half a round ahead.
+    Parameters
+    ----------
+    model : numpy.ndarray
+        The model, a flat vector.
+    average : numpy.ndarray
+        The mean of all models so far.
+    momenta : numpy.ndarray or None
+        Each worker's momentum.
+    last : numpy.ndarray or None
+        The last aggregate.
+    round : int
+        The next round.
+    skipped : bool
+        Whether a round was skipped.
+
+    Notes
+    -----
+    All draws are functions of the record and the round, so no generator needs to be kept. If a loop that you drive
+    with your own state raises, start again from a fresh state: the old one may be half a round ahead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.training import Functions, Run, State
+    >>> task = Functions(workers=3, first=np.zeros(2), update=lambda worker, model, t: model - worker)
+    >>> State.first(Run(rule="MeanwO(f=1)", workers=3), task).momenta.shape
+    (3, 2)
     """
 
     model: np.ndarray
@@ -32,14 +57,41 @@ class State:
 
     @staticmethod
     def first(run: Run, task: Task) -> State:
+        """Return the state before the first round.
+
+        Parameters
+        ----------
+        run : Run
+            The record of the training.
+        task : Task
+            The workers' side, which has the first model.
+
+        Returns
+        -------
+        State
+            The first model, no momentum yet, round 0.
+        """
         model = task.start()
         momenta = np.zeros((run.workers, len(model)), model.dtype) if run.momentum else None
         return State(model, np.zeros(len(model)), momenta)
 
     def remember(self, run: Run, who: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Each worker's momentum with its new gradient: what it sends, in an array that may be written to.
+        """Return what the workers send: each one's momentum with its new gradient, in an array that may be written to.
 
-        A gradient that is not finite is sent as it is, and does not stay in the worker's memory.
+        Parameters
+        ----------
+        run : Run
+            The record of the training.
+        who : numpy.ndarray
+            The workers of this round.
+        rows : numpy.ndarray
+            Their gradients.
+
+        Returns
+        -------
+        numpy.ndarray
+            One row for each worker. A gradient that is not finite is sent as it is, and does not stay in the worker's
+            memory.
         """
         if self.momenta is None:
             return rows
@@ -59,7 +111,22 @@ class State:
         return rows
 
     def stepped(self, run: Run, aggregate: np.ndarray, t: int) -> np.ndarray:
-        """The model after a step along the aggregate, or as it is if the step is rejected."""
+        """Return the model after a step along the aggregate, or as it is if the step is rejected.
+
+        Parameters
+        ----------
+        run : Run
+            The record of the training.
+        aggregate : numpy.ndarray
+            The rule's answer.
+        t : int
+            The round.
+
+        Returns
+        -------
+        numpy.ndarray
+            A new model; the state stays as it is.
+        """
         step = self._step(run, aggregate, t)
         return self.model.copy() if step is None else self._after(step)
 
@@ -78,7 +145,22 @@ class State:
             return (self.model - step).astype(self.model.dtype, copy=False)
 
     def move(self, run: Run, aggregate: np.ndarray, t: int) -> list[str]:
-        """Take the step and go on to the next round; a model that would not be finite stays where it is."""
+        """Take the step and go on to the next round; a model that would not be finite stays where it is.
+
+        Parameters
+        ----------
+        run : Run
+            The record of the training.
+        aggregate : numpy.ndarray
+            The rule's answer.
+        t : int
+            The round.
+
+        Returns
+        -------
+        list of str
+            Why the step was skipped; empty if it was taken.
+        """
         self.round = t + 1
         step = self._step(run, aggregate, t)
         if step is None:
@@ -93,13 +175,37 @@ class State:
         return [None if a is None else (a.shape, a.dtype) for a in (self.model, self.average, self.momenta)]
 
     def save(self, path: Path) -> None:
-        """To a file, at once: whoever is interrupted leaves the old one."""
+        """Write the state to a file, whole or not at all: an interrupt leaves the old one.
+
+        Parameters
+        ----------
+        path : Path
+            The file.
+        """
         held = {name: value for name, value in vars(self).items() if value is not None and name != "skipped"}
         write_whole(path, lambda file: np.savez(file, **held), sync=True)
 
     @staticmethod
     def load(path: Path, first: State | None = None) -> State:
-        """From such a file, for a training that begins like `first`, if it is given."""
+        """Read a state from such a file.
+
+        Parameters
+        ----------
+        path : Path
+            The file.
+        first : State, optional
+            The first state of the training. With it, a file of another model or momentum is refused.
+
+        Returns
+        -------
+        State
+            The same to the bit.
+
+        Raises
+        ------
+        BadInput
+            If the file is no checkpoint of this training.
+        """
         try:
             with open_regular(path) as file:
                 found: dict[str, Any] = dict(read_arrays(file))

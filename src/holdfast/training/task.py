@@ -18,32 +18,107 @@ Failures = dict[int, str]
 
 
 class Task(Protocol):
-    """The workers' side of a training. `t` is the round, of which all draws are a function."""
+    """The workers' side of a training: what the loop needs to know of them.
+
+    Notes
+    -----
+    Any object with these methods will do, such as `Functions` or `Workers`. A model is a flat vector, and an update
+    too. `t` is the round; all draws are a function of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.training import Functions, Task
+    >>> task: Task = Functions(workers=3, first=np.zeros(2), update=lambda worker, model, t: model - worker)
+    >>> task.start()
+    array([0., 0.])
+    """
 
     @property
     def workers(self) -> int:
-        """How many there are."""
+        """How many workers there are."""
 
     def start(self) -> Vector:
-        """The first model."""
+        """Return the first model."""
 
     def updates(self, model: Vector, who: np.ndarray, t: int) -> tuple[Any, Failures]:
-        """One update for each worker in `who`, an (n, d) array or a list; and who failed, and why."""
+        """Return one update for each worker in `who`, and who failed, and why.
+
+        Parameters
+        ----------
+        model : numpy.ndarray
+            The model of this round.
+        who : numpy.ndarray
+            The workers of this round.
+        t : int
+            The round.
+
+        Returns
+        -------
+        updates : numpy.ndarray of shape (n, d), or list
+            One row or one entry for each worker.
+        failures : dict from int to str
+            The workers that failed, each with the reason.
+        """
 
     def losses(self, models: Sequence[Vector], who: np.ndarray, t: int) -> np.ndarray:
-        """(workers in `who`, models): each worker's loss at each model, on data that it draws for the vote."""
+        """Return each worker's loss at each model, on data that it draws for the vote.
+
+        Parameters
+        ----------
+        models : sequence of numpy.ndarray
+            The candidates.
+        who : numpy.ndarray
+            The workers of this round.
+        t : int
+            The round.
+
+        Returns
+        -------
+        numpy.ndarray of shape (workers, models)
+            The losses.
+        """
 
     def evaluate(self, model: Vector) -> dict[str, Any]:
-        """Numbers for the record."""
+        """Return numbers for the record, by name.
+
+        Parameters
+        ----------
+        model : numpy.ndarray
+            The model to evaluate.
+
+        Returns
+        -------
+        dict
+            Numbers, texts and lists of them.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class Functions:
-    """A task of plain functions, for those whose workers are not torch modules.
+    """A task of plain functions, for workers that are no torch modules.
 
-    `update(worker, model, t)` gives a worker's update, `loss(worker, model, t)` its loss (for two phases),
-    `evaluation(model)` numbers for the record. A worker that raises is noted and left out of the round.
+    Parameters
+    ----------
+    workers : int
+        How many workers there are.
+    first : numpy.ndarray
+        The first model, a flat vector of finite floats.
+    update : callable
+        `update(worker, model, t)` returns a worker's update.
+    loss : callable, optional
+        `loss(worker, model, t)` returns a worker's loss. Two phases need it.
+    evaluation : callable, optional
+        `evaluation(model)` returns numbers for the record, by name.
 
+    Notes
+    -----
+    A worker that raises is noted and left out of the round.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.training import Functions
     >>> task = Functions(workers=3, first=np.zeros(2), update=lambda worker, model, t: model - worker)
     >>> task.updates(task.start(), np.arange(3), 0)[0]
     [array([0., 0.]), array([-1., -1.]), array([-2., -2.])]
@@ -56,12 +131,27 @@ class Functions:
     evaluation: Callable[[Vector], Mapping[str, Any]] | None = None
 
     def start(self) -> Vector:
+        """Return the first model."""
         first = np.array(self.first)
         if first.ndim != 1 or first.dtype.kind != "f" or not np.isfinite(first).all():
             raise BadInput("Functions was given a first model that is no flat vector of finite floats; ravel() yours.")
         return first
 
     def updates(self, model: Vector, who: np.ndarray, t: int) -> tuple[list[Any], Failures]:
+        """Return one update for each worker in `who`, and who failed, and why.
+
+        Parameters
+        ----------
+        model, who, t
+            As for `Task.updates`.
+
+        Returns
+        -------
+        updates : list
+            One entry for each worker; None for a worker that raised.
+        failures : dict from int to str
+            The workers that raised, each with the reason.
+        """
         rows: list[Any] = []
         failed: Failures = {}
         for worker in map(int, who):
@@ -73,11 +163,35 @@ class Functions:
         return rows, failed
 
     def losses(self, models: Sequence[Vector], who: np.ndarray, t: int) -> np.ndarray:
+        """Return each worker's loss at each model.
+
+        Parameters
+        ----------
+        models, who, t
+            As for `Task.losses`.
+
+        Returns
+        -------
+        numpy.ndarray of shape (workers, models)
+            The losses; nan for a worker that raised, which abstains.
+        """
         if self.loss is None:
             raise BadInput("Functions was given no loss, by which workers vote; two phases need one.")
         return np.array([[_felt(self.loss, int(worker), model.copy(), t) for model in models] for worker in who])
 
     def evaluate(self, model: Vector) -> dict[str, Any]:
+        """Return numbers for the record, by name.
+
+        Parameters
+        ----------
+        model : numpy.ndarray
+            The model to evaluate.
+
+        Returns
+        -------
+        dict
+            What `evaluation` returned; empty without one.
+        """
         found = self.evaluation(model.copy()) if self.evaluation else {}
         if not isinstance(found, Mapping):
             raise BadInput(f"Functions was given an evaluation that answers {found!r}; it answers names with numbers.")

@@ -32,7 +32,34 @@ DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errn
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A finished training: its record, a line a round, the last and the averaged model."""
+    """A finished training: its record, one line for each round, the last and the averaged model.
+
+    Parameters
+    ----------
+    run : Run
+        The record of the training.
+    lines : list of dict
+        One line for each round: the fields of `Round`, and an evaluation every `run.every` rounds.
+    model : numpy.ndarray
+        The last model.
+    average : numpy.ndarray
+        The mean of all models.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import Run, train
+    >>> from holdfast.training import Functions
+    >>> task = Functions(
+    ...     workers=4,
+    ...     first=np.zeros(2),
+    ...     update=lambda worker, model, t: model - 1.0,
+    ...     evaluation=lambda model: {"error": round(float(abs(model - 1.0).max()), 4)},
+    ... )
+    >>> result = train(Run(rule="MeanwO(f=1)", workers=4, rounds=4, every=2, momentum=0.0), task=task)
+    >>> result.curve("error")
+    [(2, 0.81), (4, 0.6561)]
+    """
 
     run: Run
     lines: list[Line]
@@ -41,7 +68,7 @@ class Result:
 
     @property
     def accuracy(self) -> float:
-        """Of the last model, on everybody's test data; nan if nobody measured it."""
+        """The accuracy of the last model on everybody's test data; nan if nobody measured it."""
         found = self.final.get("accuracy")
         return float("nan") if found is None else float(found)
 
@@ -51,17 +78,28 @@ class Result:
         return next((line["evaluation"] for line in reversed(self.lines) if "evaluation" in line), {})
 
     def curve(self, name: str = "accuracy") -> list[tuple[int, float]]:
-        """(rounds done, value) of every evaluation."""
+        """Return (rounds done, value) of every evaluation.
+
+        Parameters
+        ----------
+        name : str
+            Which number of the evaluations.
+
+        Returns
+        -------
+        list of (int, float)
+            In the order of the rounds.
+        """
         found = ((line["round"] + 1, line["evaluation"].get(name)) for line in self.lines if "evaluation" in line)
         return [(at, value) for at, value in found if value is not None]
 
     def kept(self) -> np.ndarray:
-        """(rounds, workers) letters: k kept, - left out, x dropped, . absent; a column is a worker's history."""
+        """Return (rounds, workers) letters: k kept, - left out, x dropped, . absent; a column is a worker's history."""
         blank = "." * self.run.workers
         return np.array([list(line["kept"] or blank) for line in self.lines])
 
     def winners(self) -> list[str]:
-        """Which candidate won in each round, '' in one that was skipped; empty where there are no elections."""
+        """Return which candidate won in each round, '' in one that was skipped; empty where there are no elections."""
         return [line["winner"] for line in self.lines] if self.run.two_phase else []
 
     @property
@@ -75,7 +113,7 @@ class Result:
         return f"Result({self.run.rule!r} under {self.run.attack!r}: {len(self.lines)} rounds{lost}{told})"
 
     def events(self) -> list[tuple[int, str]]:
-        """(round, what happened) of all that was out of the ordinary."""
+        """Return (round, what happened) of all that was out of the ordinary."""
         return [(line["round"], event) for line in self.lines for event in line["events"]]
 
 
@@ -88,11 +126,48 @@ def train(
     save: float = SAVE,
     certify: bool = False,
 ) -> Result:
-    """Run a training to its end, or from where it was interrupted if its `folder` holds it.
+    """Run a training to its end, or from where it was interrupted if its folder holds it.
 
-    `task` stands in for torch workers on the run's data set, which is looked for in the folder `data` first.
-    `on_round` hears every line as it comes; a checkpoint is written every `save` seconds, and on an interrupt, which
-    waits for the end of the round. `certify` adds to each line what is certain about its aggregate (`kappa`).
+    Parameters
+    ----------
+    run : Run
+        The record of the training.
+    folder : path, optional
+        Where lines, checkpoints and models are kept. Without it, nothing is written.
+    task : Task, optional
+        Stands in for torch workers on the run's data set.
+    data : path, optional
+        The folder where the data set is looked for first.
+    on_round : callable, optional
+        Hears every line as it comes.
+    save : float
+        Seconds between checkpoints. One is also written on an interrupt, which waits for the end of the round.
+    certify : bool
+        Whether each line has what is certain about its aggregate (`kappa`).
+
+    Returns
+    -------
+    Result
+        Lines and models.
+
+    Raises
+    ------
+    BadInput
+        If the run, the task and the folder do not fit together.
+    MissingExtra
+        If torch or the data set's package is missing.
+    Unwritable
+        If the folder cannot be written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import Run, train
+    >>> from holdfast.training import Functions
+    >>> task = Functions(workers=4, first=np.zeros(2), update=lambda worker, model, t: model - 1.0)
+    >>> run = Run(rule="MeanwO(f=1)", attack="SignFlip()", workers=4, byzantine=1, rounds=20, momentum=0.0)
+    >>> train(run, task=task).model.round(2)
+    array([0.88, 0.88])
     """
     if not isinstance(run, Run):
         raise BadInput(f"train was given {run!r}; it takes a Run.")

@@ -30,9 +30,30 @@ CHUNK = 2**17  # numbers in one forward pass: what its first layer answers stays
 class Workers:
     """All workers of a run in one process: a module, a loss, and each worker's indices into the images.
 
-    `data` is a data set, or a folder where that of the run is looked for first. `module` and `loss` stand in for the
-    run's model and cross entropy; any module and any loss that is a mean over images will do. The module is copied;
-    `fill(module, result.model)` puts a trained vector into it.
+    Parameters
+    ----------
+    run : Run
+        The record of the training.
+    data : Dataset or path, optional
+        A data set, or a folder where that of the run is looked for first.
+    module : torch.nn.Module, optional
+        Stands in for the run's model. It is copied; `fill(module, result.model)` puts a trained vector into it.
+    loss : callable, optional
+        Stands in for cross entropy. Any loss that is a mean over images will do.
+
+    Raises
+    ------
+    BadInput
+        If the module or the loss does not take the images.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.training import Run, Workers
+    >>> workers = Workers(Run(rule="MeanwO(f=1)", workers=4))
+    >>> rows, failures = workers.updates(workers.start(), np.arange(4), 0)
+    >>> len(rows), failures
+    (4, {})
     """
 
     reuses = True  # its rows are one array, written anew in every round
@@ -90,13 +111,14 @@ class Workers:
         return torch.as_tensor(wrong, dtype=torch.long, device=self.device)
 
     def mark(self) -> bytes:
-        """What the first model does not tell: the images, their labels, the loss."""
+        """Return what the first model does not tell: the images, their labels, the loss."""
         found = hashlib.sha256(self.images.cpu().numpy().tobytes())
         found.update(self.labels.cpu().numpy().tobytes())
         found.update(getattr(self.loss, "__qualname__", type(self.loss).__name__).encode())
         return found.digest()
 
     def start(self) -> np.ndarray:
+        """Return the first model."""
         return self.first.copy()
 
     def _load(self, model: np.ndarray) -> None:
@@ -105,7 +127,28 @@ class Workers:
     def batch(
         self, who: np.ndarray, size: int | None, purpose: int, t: int, lie: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """Images and labels (workers, batch) drawn by a stream of its own; liars may see other labels."""
+        """Return images and labels (workers, batch), drawn by a stream of its own.
+
+        Parameters
+        ----------
+        who : numpy.ndarray
+            The workers of this round.
+        size : int or None
+            Images for each worker. None: all its training images.
+        purpose : int
+            Which stream of draws: for updates, for votes.
+        t : int
+            The round.
+        lie : bool
+            Whether Byzantine workers see the labels of their attack.
+
+        Returns
+        -------
+        images : torch.Tensor
+            One batch for each worker.
+        labels : torch.Tensor
+            Their labels.
+        """
         places = self.places.draw(size, generator(self.run, purpose, t))[who]
         at = torch.as_tensor(places, device=self.device)
         y = self.labels[at]
@@ -115,6 +158,20 @@ class Workers:
         return self.images[at], y
 
     def updates(self, model: np.ndarray, who: np.ndarray, t: int) -> tuple[np.ndarray, Failures]:
+        """Return one update for each worker in `who`, and who failed, and why.
+
+        Parameters
+        ----------
+        model, who, t
+            As for `Task.updates`.
+
+        Returns
+        -------
+        updates : numpy.ndarray of shape (n, d)
+            One row for each worker. The same array is written again in the next round.
+        failures : dict from int to str
+            Always empty: all workers run in this process.
+        """
         if self.rows is None or len(self.rows) != len(who):
             self.rows = np.empty((len(who), len(model)), np.float32)
         out = (
@@ -145,6 +202,18 @@ class Workers:
 
     @torch.inference_mode()
     def losses(self, models: Sequence[np.ndarray], who: np.ndarray, t: int) -> np.ndarray:
+        """Return each worker's loss at each model, on images that it draws for the vote.
+
+        Parameters
+        ----------
+        models, who, t
+            As for `Task.losses`.
+
+        Returns
+        -------
+        numpy.ndarray of shape (workers, models)
+            The losses.
+        """
         self.module.eval()
         x, y = self.batch(who, self.run.vote_batch, BALLOT, t)
         x = together(x)
@@ -180,7 +249,18 @@ class Workers:
             return torch.stack([self.loss(*pair) for pair in zip(apart, y, strict=True)])
 
     def evaluate(self, model: np.ndarray) -> dict[str, Any]:
-        """Accuracy on everybody's test images and worker by worker, loss, gradient norm over the honest."""
+        """Return accuracy on everybody's test images and worker by worker, loss, and gradient norm over the honest.
+
+        Parameters
+        ----------
+        model : numpy.ndarray
+            The model to evaluate.
+
+        Returns
+        -------
+        dict
+            Numbers by name.
+        """
         if not np.isfinite(model).all():
             raise BadInput("evaluate was given a model that is not finite.")
         self._load(model)
@@ -213,7 +293,33 @@ class Workers:
 
 
 def fill(module: nn.Module, vector: np.ndarray) -> nn.Module:
-    """Put a flat model, such as a result's, into a module of the same structure."""
+    """Put a flat model, such as a result's, into a module of the same structure.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        The module to fill.
+    vector : numpy.ndarray
+        One number for each parameter to train.
+
+    Returns
+    -------
+    torch.nn.Module
+        The same module.
+
+    Raises
+    ------
+    BadInput
+        If the vector has another length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from torch import nn
+    >>> from holdfast.training import fill
+    >>> fill(nn.Linear(2, 1, bias=False), np.array([1.0, 2.0], np.float32)).weight.tolist()
+    [[1.0, 2.0]]
+    """
     wanted = sum(p.numel() for p in module.parameters() if p.requires_grad)
     if vector.shape != (wanted,):
         raise BadInput(f"fill was given a vector of shape {vector.shape} for a module of {wanted} parameters to train.")

@@ -19,10 +19,37 @@ MEMORY = "holdfast.momentum"
 
 
 def vote(app: ClientApp) -> Callable[[Loss], Loss]:
-    """Let an app answer votes by a loss function of an ArrayRecord and the context, on a fresh batch of its own.
+    """Let an app answer votes by a loss function.
 
+    Parameters
+    ----------
+    app : flwr.clientapp.ClientApp
+        The client's app.
+
+    Returns
+    -------
+    callable
+        A decorator for a function of an ArrayRecord and the context. It returns the loss on a fresh batch of the
+        client's own.
+
+    Raises
+    ------
+    BadInput
+        If `app` is no ClientApp.
+
+    Notes
+    -----
     A loss that is too large for a float, or NaN, counts as infinite: that candidate is the worse one. Any other
     exception is an error reply, by which the server names the node among the bad votes.
+
+    Examples
+    --------
+    >>> from flwr.clientapp import ClientApp
+    >>> from holdfast.engines.flower import model_of, vote
+    >>> app = ClientApp()
+    >>> @vote(app)
+    ... def loss(arrays, context):
+    ...     return float(model_of(arrays)["w"].sum())
     """
     if not isinstance(app, ClientApp):
         raise BadInput(f"vote was given {app!r}; write @vote(app) with the ClientApp.")
@@ -48,10 +75,42 @@ def _number(loss: Loss, record: Any, context: Context) -> float:
 
 
 def momentum(context: Context, update: Mapping[str, np.ndarray], beta: float = 0.9) -> Model:
-    """The worker's momentum, m = beta m + (1 - beta) update, by name of array, kept in the context between rounds.
+    """Return the worker's momentum, m = beta m + (1 - beta) update, which the context keeps between rounds.
 
-    An update is the difference of the trained model to the one that came; send that model plus the momentum. It shrinks
-    the honest spread in which attacks hide. An update that is not finite is given back as it is and leaves no trace.
+    Parameters
+    ----------
+    context : flwr.app.Context
+        The client's context.
+    update : mapping from str to numpy.ndarray
+        The difference of the trained model to the one that came, by name of array.
+    beta : float
+        How much of the old momentum stays, at least 0 and below 1.
+
+    Returns
+    -------
+    dict from str to numpy.ndarray
+        The momentum. Send the model that came plus the momentum.
+
+    Raises
+    ------
+    BadInput
+        If the update has no names, or beta is out of range.
+
+    Notes
+    -----
+    Momentum shrinks the honest spread in which attacks hide. An update that is not finite is given back as it is and
+    leaves no trace.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from flwr.app import Context, RecordDict
+    >>> from holdfast.engines.flower import momentum
+    >>> context = Context(1, 1, {}, RecordDict(), {})
+    >>> momentum(context, {"w": np.ones(2)}, beta=0.5)["w"]
+    array([0.5, 0.5], dtype=float32)
+    >>> momentum(context, {"w": np.ones(2)}, beta=0.5)["w"]
+    array([0.75, 0.75], dtype=float32)
     """
     if not isinstance(update, Mapping):
         what = type(update).__name__

@@ -18,8 +18,43 @@ from holdfast.errors import BadInput
 class LocalGrid(Grid):
     """A grid whose nodes are calls of a ClientApp, one after the other, each with a context that lasts.
 
-    `nodes` is how many, or a configuration of each; every node finds its number as partition-id, as in simulations of
-    Flower. An exception in a client is an error reply, as over the wire; a client that hangs, hangs.
+    Parameters
+    ----------
+    app : flwr.clientapp.ClientApp
+        The clients' app.
+    nodes : int or sequence of mappings
+        How many nodes there are, or a configuration of each. Every node finds its number as partition-id, as in
+        simulations of Flower.
+    run_config : mapping, optional
+        The configuration of the run.
+
+    Raises
+    ------
+    BadInput
+        If `app` is no ClientApp, or there are no nodes.
+
+    Notes
+    -----
+    For tests and small simulations: no Ray, no sockets. An exception in a client is an error reply, as over the wire.
+    A client that hangs, hangs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from flwr.app import Message, MetricRecord, RecordDict
+    >>> from flwr.clientapp import ClientApp
+    >>> from holdfast import MeanwO
+    >>> from holdfast.engines.flower import LocalGrid, RobustStrategy, model_of, record_of
+    >>> app = ClientApp()
+    >>> @app.train()
+    ... def train(message, context):
+    ...     model = model_of(message.content["arrays"])
+    ...     told = {"arrays": record_of({"w": model["w"] + 1}), "metrics": MetricRecord({"num-examples": 1})}
+    ...     return Message(RecordDict(told), reply_to=message)
+    >>> strategy = RobustStrategy(MeanwO(f=1), fraction_evaluate=0.0)
+    >>> result = strategy.start(LocalGrid(app, nodes=4), record_of({"w": np.zeros(2)}), num_rounds=2)
+    >>> model_of(result.arrays)["w"]
+    array([2., 2.])
     """
 
     def __init__(
@@ -49,7 +84,7 @@ class LocalGrid(Grid):
         self.own = Run.create_empty(1)
 
     def set_run(self, run: Run) -> None:
-        """Which run this is; an empty one if nobody says."""
+        """Say which run this is; without it, the run is an empty one."""
         self.own = run
 
     @property
@@ -60,11 +95,11 @@ class LocalGrid(Grid):
     def create_message(
         self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
     ) -> Message:
-        """A message from the server."""
+        """Return a message from the server."""
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> Iterable[int]:
-        """All nodes, always."""
+        """Return all nodes, always."""
         return list(self.contexts)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
@@ -78,11 +113,11 @@ class LocalGrid(Grid):
         return names
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Replies to the messages of these names that still wait."""
+        """Return the replies to the messages of these names that still wait."""
         return [self._reply(self.waiting.pop(name)) for name in message_ids if name in self.waiting]
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Both; the time limit is not looked at, since nobody is waited for."""
+        """Push the messages and pull their replies; the time limit is not looked at, since nobody is waited for."""
         return self.pull_messages(self.push_messages(messages))
 
     def _reply(self, message: Message) -> Message:

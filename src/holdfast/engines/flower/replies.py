@@ -34,12 +34,48 @@ class Gathered:
 
 
 def model_of(record: ArrayRecord) -> Model:
-    """The arrays of a record of our own, by name."""
+    """Return the arrays of a record of our own, by name.
+
+    Parameters
+    ----------
+    record : flwr.app.ArrayRecord
+        A record that this process trusts.
+
+    Returns
+    -------
+    dict from str to numpy.ndarray
+        The arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.engines.flower import model_of, record_of
+    >>> model_of(record_of({"w": np.ones(2)}))
+    {'w': array([1., 1.])}
+    """
     return {str(name): np.asarray(array.numpy()) for name, array in record.items()}
 
 
 def record_of(model: Mapping[str, np.ndarray]) -> ArrayRecord:
-    """The other way round."""
+    """Return a record of these arrays.
+
+    Parameters
+    ----------
+    model : mapping from str to numpy.ndarray
+        The arrays by name.
+
+    Returns
+    -------
+    flwr.app.ArrayRecord
+        What a message can hold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.engines.flower import record_of
+    >>> list(record_of({"w": np.ones(2)}))
+    ['w']
+    """
     return ArrayRecord({name: Array(np.asarray(values, order="C")) for name, values in model.items()})
 
 

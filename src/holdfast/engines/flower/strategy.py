@@ -40,13 +40,57 @@ Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 class RobustStrategy(Strategy):
     """Rounds in which a rule aggregates what the nodes send, whatever they send.
 
-    A drop-in for FedAvg: `RobustStrategy(MeanwO(f=3))`, then `start(grid, initial_arrays, num_rounds)`. The rule sees
-    the differences to the model that was sent. Replies that are not sound are refused, with their reason. A round is
-    skipped and keeps the model if more than f replies were refused, or if too few are left. `num-examples` is
-    ignored: it is the client's own word. With a `folder`, a line of JSON a round and the state from which a killed
-    server goes on.
+    Parameters
+    ----------
+    rule : Stage
+        The rule, such as `MeanwO(f=3)`.
+    fraction_train : float
+        The part of the nodes that trains in a round.
+    fraction_evaluate : float
+        The part of the nodes that evaluates after a round.
+    min_train_nodes : int or None
+        The fewest nodes that train. None: as many as the rule needs.
+    min_evaluate_nodes : int
+        The fewest nodes that evaluate.
+    min_available_nodes : int or None
+        How many nodes a round waits for. None: `min_train_nodes`.
+    arrayrecord_key : str
+        Under which name messages hold the model.
+    configrecord_key : str
+        Under which name messages hold the configuration.
+    patience : float
+        How many seconds a round waits for nodes to connect. `start(timeout=)` says how long it waits for their
+        replies.
+    folder : path, optional
+        Where one line of JSON for each round is written, and the state from which a killed server goes on.
+    certify : bool
+        Whether each round gets a certificate (κ) where one can be had.
+    measure : callable, optional
+        Says by name which arrays count in distances. Without it, all do.
+    seed : int
+        For the draws of nodes, and for rules that draw.
+    **more
+        None is taken. For arguments of FedAvg that do not fit, the error says why.
 
-    `patience` is how long a round waits for nodes to connect; `start(timeout=)` how long for their replies.
+    Raises
+    ------
+    BadInput
+        If the rule cannot be asked by a server, or an argument is out of range.
+
+    Notes
+    -----
+    Replace `FedAvg()` with `RobustStrategy(MeanwO(f=3))`, then call `start(grid, initial_arrays, num_rounds)`. The
+    rule sees the differences to the model that was sent. Replies that are not sound are refused, with their reason. A
+    round is skipped and keeps the model if more than f replies were refused, or if too few are left. `num-examples` is
+    ignored: it is the client's own word.
+
+    Examples
+    --------
+    >>> from holdfast import MeanwO
+    >>> from holdfast.engines.flower import RobustStrategy
+    >>> strategy = RobustStrategy(MeanwO(f=3), min_train_nodes=10)
+    >>> strategy.rule, strategy.min_available_nodes
+    (MeanwO(f=3), 10)
     """
 
     def __init__(
@@ -107,7 +151,33 @@ class RobustStrategy(Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Evaluate | None = None,
     ) -> Result:
-        """Flower's own loop; from where an earlier server was killed, if the folder holds its state."""
+        """Run Flower's own loop, from where an earlier server was killed if the folder holds its state.
+
+        Parameters
+        ----------
+        grid : flwr.serverapp.Grid
+            The link to the nodes; `LocalGrid` for nodes in this process.
+        initial_arrays : flwr.app.ArrayRecord
+            The first model.
+        num_rounds : int
+            How many rounds are run in all.
+        timeout : float
+            How many seconds a round waits for replies.
+        train_config, evaluate_config : flwr.app.ConfigRecord, optional
+            What is sent along with the model.
+        evaluate_fn : callable, optional
+            Evaluates the model at the server: it takes the round and an ArrayRecord.
+
+        Returns
+        -------
+        flwr.serverapp.strategy.Result
+            The last model and the metrics, by round.
+
+        Raises
+        ------
+        BadInput
+            If the first model is no ArrayRecord or is not finite, or if the folder holds the state of another model.
+        """
         if not isinstance(initial_arrays, ArrayRecord):
             what = type(initial_arrays).__name__
             raise BadInput(f"{type(self).__name__} was given initial_arrays of type {what}; pass an ArrayRecord.")

@@ -28,12 +28,39 @@ CANDIDATES = ("inner", "outer")
 
 
 class TwoPhaseStrategy(RobustStrategy):
-    """RobustStrategy with a vote: `TwoPhaseStrategy(MeanwO(f=3), OuterMean(f=3))`, or of a rule such as `Mean2P(f=3)`.
+    """Rounds in which a rule proposes two models, and the nodes elect one of them.
 
-    The server proposes two models and asks the nodes whose updates it could use; clients answer `query.vote` with their
-    loss on both (`vote` of this package does it for them). Nodes that were silent or refused in the first phase are not
-    asked; a missing, double or malformed vote changes nothing beyond that node's own. Without enough votes Inner wins,
-    which has a guarantee.
+    Parameters
+    ----------
+    inner : Stage or TwoPhase
+        The Inner rule, such as `MeanwO(f=3)`; or a whole rule, such as `Mean2P(f=3)`.
+    outer : Stage, optional
+        The Outer rule, such as `OuterMean(f=3)`.
+    election : Ballot or Numeric, optional
+        How the nodes' losses decide. Without it, by ballot.
+    vote_timeout : float
+        How many seconds a round waits for votes.
+    **words
+        Those of `RobustStrategy`.
+
+    Raises
+    ------
+    BadInput
+        If there is no Outer rule, or a rule cannot be asked by a server.
+
+    Notes
+    -----
+    The server proposes two models and asks the nodes whose updates it could use. Clients answer `query.vote` with
+    their loss on both (`vote` of this package does it for them). Nodes that were silent or refused in the first phase
+    are not asked. A missing, double or malformed vote changes nothing beyond that node's own. Without enough votes
+    Inner wins, which has a guarantee.
+
+    Examples
+    --------
+    >>> from holdfast import Mean2P
+    >>> from holdfast.engines.flower import TwoPhaseStrategy
+    >>> TwoPhaseStrategy(Mean2P(f=3)).rule.outer
+    OuterMean(f=3)
     """
 
     def __init__(

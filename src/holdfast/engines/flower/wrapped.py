@@ -35,10 +35,39 @@ SHARED = ("fraction_train", "fraction_evaluate", "arrayrecord_key", "configrecor
 
 
 def wrap(strategy: FedAvg, rule: Any, **words: Any) -> RobustStrategy:
-    """FedAdam, FedYogi, FedAdagrad, FedAvgM, FedProx: the rule's answer is the one reply that they see.
+    """Put a rule in front of a strategy of Flower's own, whose optimiser then sees the rule's answer as the one reply.
 
-    `words` are those of RobustStrategy; fractions and keys are the strategy's own unless given. FedProx's μ goes into
-    the messages as FedProx puts it there. Counters are the rule's; the optimiser sees the real numbers alone.
+    Parameters
+    ----------
+    strategy : flwr.serverapp.strategy.FedAvg
+        FedAdam, FedYogi, FedAdagrad, FedAvgM, FedProx or FedAvg.
+    rule : Stage
+        The rule, such as `MeanwO(f=3)`.
+    **words
+        Those of `RobustStrategy`. Fractions and keys are the strategy's own unless given.
+
+    Returns
+    -------
+    RobustStrategy
+        A strategy to start.
+
+    Raises
+    ------
+    BadInput
+        If the strategy needs every client's own reply, or has a rule of its own; or if the rule lets the nodes vote.
+
+    Notes
+    -----
+    FedProx's μ goes into the messages as FedProx puts it there. Counters are the rule's; the optimiser sees the real
+    numbers alone.
+
+    Examples
+    --------
+    >>> from flwr.serverapp.strategy import FedAdam
+    >>> from holdfast import MeanwO
+    >>> from holdfast.engines.flower import wrap
+    >>> wrap(FedAdam(), MeanwO(f=3)).rule
+    MeanwO(f=3)
     """
     if not isinstance(strategy, FedAvg):
         what = f"the class {strategy.__name__}" if isinstance(strategy, type) else type(strategy).__name__

@@ -28,9 +28,34 @@ KEPT = 2  # checkpoints that stay
 def save(
     folder: Path | str, step: int, model: nn.Module, momentum: Momentum | None = None, optimizer: Any = None
 ) -> None:
-    """Save the state after these steps, with a checksum per file; all ranks call this. The one before stays too.
+    """Save the state after these steps, with one checksum for each file; all ranks call this.
 
-    Each rank's momentum is its own; model and optimizer are those that all ranks share.
+    Parameters
+    ----------
+    folder : path
+        Where checkpoints are kept. The one before stays too.
+    step : int
+        How many steps are done.
+    model : torch.nn.Module
+        The model that all ranks share.
+    momentum : Momentum, optional
+        Each rank's own momentum.
+    optimizer : torch.optim.Optimizer, optional
+        The optimizer that all ranks share.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import torch.distributed as dist
+    >>> from torch import nn
+    >>> from holdfast.engines.sharded import load, save
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> model = nn.Linear(2, 1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(folder, 7, model)
+    ...     load(folder, model)
+    7
+    >>> dist.destroy_process_group()
     """
     place = Path(folder) / f"step-{step:09d}"
     part, aside = (place.with_name(f"{place.name}.{what}") for what in ("part", "old"))
@@ -62,16 +87,41 @@ def saved(folder: Path | str) -> list[Path]:
 
 
 def load(folder: Path | str, model: nn.Module, momentum: Momentum | None = None, optimizer: Any = None) -> int:
-    """Put the newest whole checkpoint into the model, and say after how many steps it was; 0 if there is none.
+    """Put the newest whole checkpoint into the model, and return after how many steps it was written.
 
-    With another number of ranks than before, the ranks that are there again have their own momenta, others begin with
-    none. The checksums are compared first, and nothing is unpickled but torch's own metadata and plain values. Still,
-    do not load checkpoints of strangers: a checksum shows damage, not who wrote the file, and a model can be poisoned.
+    Parameters
+    ----------
+    folder : path
+        Where checkpoints are kept.
+    model : torch.nn.Module
+        The model to fill.
+    momentum : Momentum, optional
+        Each rank's own momentum. With another number of ranks than before, the ranks that are there again have their
+        own momenta, others begin with none.
+    optimizer : torch.optim.Optimizer, optional
+        The optimizer to fill.
+
+    Returns
+    -------
+    int
+        The number of steps; 0 if there is no checkpoint.
 
     Raises
     ------
     BadInput
         On all ranks, if the checkpoint is damaged, holds another model, or asks for classes that are not ours.
+
+    Notes
+    -----
+    The checksums are compared first, and nothing is unpickled but torch's own metadata and plain values. Still, do not
+    load checkpoints of strangers: a checksum shows damage, not who wrote the file, and a model can be poisoned.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> from holdfast.engines.sharded import load
+    >>> load("no such folder", nn.Linear(2, 1))
+    0
     """
     found = saved(folder)
     if not found:

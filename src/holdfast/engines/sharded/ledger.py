@@ -14,7 +14,24 @@ from holdfast.errors import BadInput
 
 
 class Ledger:
-    """A file of decisions, to which a resumed training adds; or nothing if there is none."""
+    """A file of decisions, one line of JSON for each step, to which a resumed training adds.
+
+    Parameters
+    ----------
+    path : path or None
+        The file; None: nothing is written. Rank 0 writes it, and `holdfast ranks` reads it.
+
+    Raises
+    ------
+    BadInput
+        If no line can be added to such a file.
+
+    Examples
+    --------
+    >>> from holdfast.engines.sharded import Ledger
+    >>> Ledger(None).path is None
+    True
+    """
 
     def __init__(self, path: Path | str | None) -> None:
         self.path = None if path is None else Path(path)
@@ -22,7 +39,17 @@ class Ledger:
             raise BadInput(f"Ledger was given {self.path}; name a file in a folder that is there, such as ranks.jsonl.")
 
     def add(self, step: int, decision: Decision | None, **more: Any) -> None:
-        """One step; without a decision it was skipped, and `more` says why."""
+        """Add one step.
+
+        Parameters
+        ----------
+        step : int
+            The number of the step.
+        decision : Decision or None
+            What the rule decided. None: the step was skipped.
+        **more
+            What else the line says, such as why the step was skipped.
+        """
         if self.path is None or dist.get_rank() != 0:
             return
         said = {} if decision is None else named(decision, [str(rank) for rank in range(decision.n)])

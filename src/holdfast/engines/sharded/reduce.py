@@ -33,16 +33,55 @@ def robust_all_reduce(
 ) -> Decision:
     """Put the rule's answer to all ranks' tensors into them, on every rank, as `all_reduce` does with the sum.
 
-    Every rank keeps 1/n of the coordinates of all vectors, the n × n distances are added up in the order of ranks in
-    float64, every rank decides alike, combines its columns, and all get the whole: the traffic of an all-reduce, the
-    same bits everywhere. Tensors of any shapes and types; those of integers take their lower median; the last `beside`
-    tensors (such as BatchNorm's statistics) are combined and not measured. Ranks whose numbers are not finite are
-    dropped; if more than f are, or too few are left, BadInput is raised on all ranks and the tensors stay as they are.
-    Rules that draw take an `rng` of the same seed on all ranks. Gives the decision: who was kept, left out, dropped;
-    rules on single coordinates must sort again for it, unless `explain` is false.
+    Parameters
+    ----------
+    tensors : torch.Tensor or sequence of them
+        This rank's tensors, of any shapes and types. Those of integers take their lower median. They are overwritten.
+    rule : Stage
+        The rule, such as `MeanwO(f=3)`.
+    group : torch.distributed.ProcessGroup, optional
+        The ranks. Without it, all.
+    beside : int
+        How many of the last tensors (such as BatchNorm's statistics) are combined and not measured.
+    rng : numpy.random.Generator, optional
+        For rules that draw; of the same seed on all ranks.
+    start : sequence of torch.Tensor, optional
+        For rules that start somewhere.
+    explain : bool
+        Whether a rule on single coordinates also counts whom it used, for which it sorts again.
+
+    Returns
+    -------
+    Decision
+        Who was kept, left out or dropped; its value is the tensors.
+
+    Raises
+    ------
+    BadInput
+        On all ranks, if more than f ranks were dropped, or too few are left. The tensors stay as they are.
+    RankFailed
+        If a rank is gone, or does not come.
+
+    Notes
+    -----
+    Every rank keeps 1/n of the coordinates of all vectors. The n × n distances are added up in the order of ranks in
+    float64. Every rank decides alike and combines its columns, and all get the whole: the traffic of an all-reduce,
+    the same bits everywhere. Ranks whose numbers are not finite are dropped.
 
     Sound against faulty data and gradients on ranks whose program is honest. A rank that runs another program can lie
-    about its columns of the answer; against that, use a server (holdfast.engines.flower).
+    about its columns of the answer; against that, use a server (`holdfast.engines.flower`).
+
+    Examples
+    --------
+    >>> import torch
+    >>> import torch.distributed as dist
+    >>> from holdfast import MeanwO
+    >>> from holdfast.engines.sharded import robust_all_reduce
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> gradient = torch.tensor([1.0, 2.0])
+    >>> robust_all_reduce(gradient, MeanwO(f=0)).kept
+    (0,)
+    >>> dist.destroy_process_group()
     """
     if isinstance(rule, TwoPhase):
         raise BadInput(f"robust_all_reduce was given {rule!r}, which lets the ranks vote; use two_phase_step.")
@@ -59,9 +98,42 @@ def robust_all_reduce(
 def robust_reduce_scatter(
     output: Tensor, tensor: Tensor, rule: Stage, group: Any = None, *, rng: Rng | None = None
 ) -> Decision:
-    """The same without the last gather, for sharded optimisers: `output` gets this rank's nth of the answer.
+    """Put this rank's part of the rule's answer into `output`, for sharded optimisers.
 
-    As `reduce_scatter_tensor`: the tensor has n times as many numbers as the output.
+    Parameters
+    ----------
+    output : torch.Tensor
+        Gets this rank's nth of the answer.
+    tensor : torch.Tensor
+        This rank's numbers: n times as many as the output has, as for `reduce_scatter_tensor`.
+    rule : Stage
+        The rule, such as `MeanwO(f=3)`.
+    group : torch.distributed.ProcessGroup, optional
+        The ranks. Without it, all.
+    rng : numpy.random.Generator, optional
+        For rules that draw; of the same seed on all ranks.
+
+    Returns
+    -------
+    Decision
+        As `robust_all_reduce`, without the last gather; its value is the output.
+
+    Raises
+    ------
+    BadInput
+        If the sizes do not fit; and as `robust_all_reduce`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import torch.distributed as dist
+    >>> from holdfast import MeanwO
+    >>> from holdfast.engines.sharded import robust_reduce_scatter
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> output = torch.empty(2)
+    >>> robust_reduce_scatter(output, torch.tensor([1.0, 2.0]), MeanwO(f=0)).value
+    tensor([1., 2.])
+    >>> dist.destroy_process_group()
     """
     check(rule, [tensor], 0, rng)
     ranks = Wire(group, tensor.device).n
@@ -87,7 +159,44 @@ def candidates(
     rng: Rng | None = None,
     start: Sequence[Tensor] | None = None,
 ) -> Candidates:
-    """Both candidates of a two-phase rule, each a list like the tensors: one exchange, two answers."""
+    """Return both candidates of a two-phase rule, by one exchange.
+
+    Parameters
+    ----------
+    tensors : sequence of torch.Tensor
+        This rank's tensors, which stay as they are.
+    rule : TwoPhase
+        The rule, such as `Mean2P(f=3)`.
+    group : torch.distributed.ProcessGroup, optional
+        The ranks. Without it, all.
+    beside : int
+        How many of the last tensors are combined and not measured.
+    rng : numpy.random.Generator, optional
+        For rules that draw; of the same seed on all ranks.
+    start : sequence of torch.Tensor, optional
+        For rules that start somewhere.
+
+    Returns
+    -------
+    Candidates
+        Two decisions, each with a list like the tensors as `value`.
+
+    Raises
+    ------
+    BadInput
+        If the rule has one phase; and as `robust_all_reduce`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import torch.distributed as dist
+    >>> from holdfast import Mean2P
+    >>> from holdfast.engines.sharded import candidates
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> candidates([torch.tensor([1.0, 2.0])], Mean2P(f=0)).inner.value
+    [tensor([1., 2.])]
+    >>> dist.destroy_process_group()
+    """
     if not isinstance(rule, TwoPhase):
         raise BadInput(f"candidates was given {rule!r}; it takes a two-phase rule, such as Mean2P(f=3).")
     check(rule, tensors, beside, rng)

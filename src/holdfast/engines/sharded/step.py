@@ -26,7 +26,27 @@ Loss = Callable[[nn.Module, Any], Tensor]
 
 @dataclass(frozen=True)
 class Step:
-    """What became of a step: the winner, its lead, how many votes counted; or why it was skipped."""
+    """What became of a two-phase step.
+
+    Parameters
+    ----------
+    decision : Decision or None
+        The decision of the winner; None if the step was skipped.
+    winner : str
+        "inner" or "outer".
+    lead : float
+        The lead of Outer.
+    votes : int
+        How many votes counted.
+    skipped : str
+        Why the step was skipped; empty if it was not.
+
+    Examples
+    --------
+    >>> from holdfast.engines.sharded import Step
+    >>> Step(None, skipped="too few ranks have finite gradients").winner
+    ''
+    """
 
     decision: Decision | None
     winner: str = ""
@@ -49,12 +69,63 @@ def two_phase_step(
     group: Any = None,
     rng: np.random.Generator | None = None,
 ) -> Step:
-    """Propose two models by the gradients of `loss(model, batch)`, vote by the loss on `fresh`, commit the winner.
+    """Propose two models by the gradients of the ranks, vote by their losses, and commit the winner.
 
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The model, the same on all ranks. It is changed.
+    loss : callable
+        `loss(model, batch)` returns the mean loss.
+    batch : object
+        This rank's data for the gradient.
+    rule : TwoPhase
+        The rule, such as `Mean2P(f=3)`.
+    lr : float
+        The learning rate.
+    fresh : object
+        This rank's data for the vote.
+    step : int
+        The number of the step.
+    momentum : Momentum, optional
+        Sends this rank's momentum instead of its gradient.
+    ledger : Ledger, optional
+        Gets one line for this step.
+    group : torch.distributed.ProcessGroup, optional
+        The ranks. Without it, all.
+    rng : numpy.random.Generator, optional
+        For rules that draw; of the same seed on all ranks.
+
+    Returns
+    -------
+    Step
+        The winner, its lead, how many votes counted; or why the step was skipped.
+
+    Raises
+    ------
+    BadInput
+        If the rule has one phase, or the model is frozen.
+
+    Notes
+    -----
     All ranks start with the same model and end with the same bits, buffers such as BatchNorm's statistics included:
     these are combined like gradients and not measured. A step for which too few ranks have finite gradients changes
     nothing and says why; a rank whose loss raises counts as one of those. Sound against faulty data and gradients on
     ranks whose program is honest.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import torch.distributed as dist
+    >>> from holdfast import Mean2P
+    >>> from holdfast.engines.sharded import two_phase_step
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> model, ones = torch.nn.Linear(1, 1), torch.ones(4, 1)
+    >>> def loss(model, batch):
+    ...     return (model(batch) - 2).square().mean()
+    >>> two_phase_step(model, loss, ones, Mean2P(f=0), lr=0.1, fresh=ones).winner
+    'inner'
+    >>> dist.destroy_process_group()
     """
     if not isinstance(rule, TwoPhase):
         raise BadInput(f"two_phase_step was given {rule!r}; it takes a two-phase rule, such as Mean2P(f=3).")

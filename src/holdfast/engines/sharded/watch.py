@@ -32,7 +32,7 @@ _begun = 0
 
 
 class RankFailed(HoldfastError, RuntimeError):
-    """Some rank is gone, or does not come."""
+    """Raised when some rank is gone, or does not come."""
 
 
 class Watch:
@@ -179,7 +179,26 @@ def at(step: int, done: bool = False) -> None:
 
 
 class Job:
-    """The ranks that were brought together; a context that ends with them."""
+    """The ranks that were brought together; a context that ends with them.
+
+    Parameters
+    ----------
+    rank : int
+        The number of this rank.
+    size : int
+        How many ranks there are.
+    watch : Watch
+        What notices ranks that are gone. `begin` makes it.
+
+    Examples
+    --------
+    Start such a program by torchrun:
+
+    >>> from holdfast.engines.sharded import begin
+    >>> def main():
+    ...     with begin(timeout=60) as job:
+    ...         print(f"rank {job.rank} of {job.size}")
+    """
 
     def __init__(self, rank: int, size: int, watch: Watch) -> None:
         self.rank, self.size, self.watch = rank, size, watch
@@ -214,8 +233,32 @@ class Job:
 def begin(backend: str | None = None, timeout: float = 60.0) -> Job:
     """Join the other ranks, as torchrun's environment says, with a limit on how long anybody is waited for.
 
-    `with begin(timeout=60) as job:` around a training: a rank that is killed or hangs ends the job on all ranks, with
-    a sentence that names it and what it was doing.
+    Parameters
+    ----------
+    backend : str, optional
+        The backend of torch.distributed. Without it, nccl where there is CUDA, else gloo.
+    timeout : float
+        How many seconds anybody is waited for, above 0.
+
+    Returns
+    -------
+    Job
+        A context. A rank that is killed or hangs ends the job on all ranks, with a sentence that names it and what it
+        was doing.
+
+    Raises
+    ------
+    BadInput
+        If the timeout is out of range, or the program was not started by torchrun.
+
+    Examples
+    --------
+    Start such a program by torchrun:
+
+    >>> from holdfast.engines.sharded import begin
+    >>> def main():
+    ...     with begin(timeout=60) as job:
+    ...         print(f"rank {job.rank} of {job.size}")
     """
     global _current, _begun
     if not 0 < timeout < 1e7:
