@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable
+from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,13 +16,18 @@ import torch
 from holdfast import (
     ARC,
     CAF,
+    CWM,
     CWTM,
     MDA,
+    NNM,
+    PTM,
     SMEA,
     BadInput,
+    CenteredClipping,
     CenterExact,
     CenterwO,
     DnC,
+    GeometricMedian,
     MeanExact,
     MeanwO,
     MoNNA,
@@ -317,8 +325,20 @@ def test_nearest_to_a_trimmed_mean_approximates_as_proved() -> None:
         n = len(X)
         found = spread(X[list(NearestTo(CWTM(f)).decide(X).kept)])
         assert found <= (n - f) / (n - 2 * f) * brute(X, f, spread) * (1 + 1e-9) + 1e-12, seed
-    with pytest.raises(BadInput, match="coordinate rule with an f"):
-        NearestTo(MeanwO(1))  # type: ignore[arg-type]
+
+
+def test_nearest_to_takes_one_rule_with_an_f() -> None:
+    assert NearestTo(MeanwO(1)).tolerance() == NearestTo(CWM(), f=1).tolerance() == 1
+    assert NearestTo(GeometricMedian(), f=3).lowered(1) == NearestTo(GeometricMedian(), f=2)
+    for make, sentence in {
+        lambda: NearestTo(CWM()): r"^NearestTo was given CWM\(\), which has no f; write NearestTo\(CWM\(\), f=3\)\.$",
+        lambda: NearestTo(CWTM(2), f=1): r"^NearestTo was given f = 1 and CWTM\(f=2\); leave f out",
+        lambda: NearestTo(NNM(1)): r"^NearestTo was given NNM\(f=1\); it takes one rule that needs no start",
+        lambda: NearestTo(CenteredClipping(1.0)): "it takes one rule that needs no start",
+        lambda: NearestTo(NearestTo(CWTM(1))): "it takes one rule",
+    }.items():
+        with pytest.raises(BadInput, match=sentence):
+            make()
 
 
 def test_a_pivot_keeps_its_name() -> None:
@@ -415,3 +435,58 @@ def test_a_simplex_does_not_keep_the_smallest_ball_busy() -> None:
 def test_more_than_half_alike_does_not_hide_the_others(rule: Any) -> None:
     for X in (np.array([[0.0], [0.0], [1.0], [0.0]]), np.array([[0.0], [1.0], [6e10]])):
         assert laws.close(rule(X), oracle(rule, X), size=float(np.abs(X).max()))
+
+
+def in_fractions(F: np.ndarray, X: np.ndarray, f: int) -> float:
+    """The largest ratio of |Σ e|² to f Σ |e|² over all sets S of n - f, exactly; at most 1 means κ ≤ f/(n - 2f)."""
+    E = [[Fraction(float(x)) - Fraction(float(y)) for x, y in zip(row, F, strict=True)] for row in X]
+    squares = [sum(e * e for e in row) for row in E]
+    worst = 0.0
+    for S in combinations(range(len(X)), len(X) - f):
+        top = sum(sum(E[i][k] for i in S) ** 2 for k in range(X.shape[1]))
+        bottom = f * sum(squares[i] for i in S)
+        worst = max(worst, 0.0 if top == 0 else float("inf") if bottom == 0 else float(top / bottom))
+    return worst
+
+
+def hostile_round(rng: np.random.Generator) -> tuple[np.ndarray, int]:
+    """Up to nine vectors: copies, offsets of a million, ranges up to 1e100, whole numbers, vectors far out."""
+    n = int(rng.integers(3, 10))
+    f, d = int(rng.integers(1, (n - 1) // 2 + 1)), int(rng.integers(1, 5))
+    X = rng.standard_normal((n, d))
+    match int(rng.integers(8)):
+        case 1:
+            X[:f] = X[f:].mean(axis=0) + rng.standard_normal(d)
+        case 2:
+            X += 1e6
+        case 3:
+            X[:f] *= 10.0 ** rng.integers(1, 100)
+        case 4:
+            X = np.round(X)
+        case 5:
+            X *= 10.0 ** rng.integers(-100, 100)
+            X[:f] *= 10.0 ** rng.integers(0, 30)
+        case 6:
+            X[:f] = X[-1]
+        case 7:
+            X[:f] = 1e100 * X[:f]
+            X += 1e6
+    return X, f
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ptm_has_the_least_possible_kappa_in_exact_arithmetic(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(int(os.environ.get("HOLDFAST_ROUNDS", "150"))):
+        X, f = hostile_round(rng)
+        assert in_fractions(PTM(f)(X), X, f) <= 1 + 1e-6 * len(X) / f, (X, f)
+
+
+def test_ptm_turns_with_the_vectors_and_is_the_trimmed_mean_on_a_line() -> None:
+    rng = np.random.default_rng(0)
+    X = gaussian(rng, 9, 4)
+    turn = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    np.testing.assert_allclose(PTM(2)(X @ turn), PTM(2)(X) @ turn, atol=1e-12)
+    assert np.abs(CWTM(2)(X @ turn) - CWTM(2)(X) @ turn).max() > 1e-3  # which CWTM does not
+    line = np.outer(rng.standard_normal(9), [3.0, 4.0])
+    np.testing.assert_allclose(PTM(2)(line), CWTM(2)(line), atol=1e-12)  # one axis: the trimmed mean itself

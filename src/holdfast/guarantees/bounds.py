@@ -162,7 +162,16 @@ def everyone(n: int, f: int) -> list[Any]:
     """The catalogue for one f, in the forms that differ in what they promise, as far as n suffices."""
     forms = [Krum(f), Krum(f, others="n-f-1"), MultiKrum(f), MultiKrum(f, others="n-f-1")]
     rules: list[Any] = [CWTM(f), PTM(f), MeanExact(f), MeanwO(f), CenterExact(f), CenterwO(f), MDA(f), SMEA(f)]
-    rules += [MedianwO(f), NearestTo(CWTM(f)), StreamCenterwO(f), GeometricMedian(), CWM(), CWM(lower=True), MeaMed(f), Medoid()]
+    rules += [
+        MedianwO(f),
+        NearestTo(CWTM(f)),
+        StreamCenterwO(f),
+        GeometricMedian(),
+        CWM(),
+        CWM(lower=True),
+        MeaMed(f),
+        Medoid(),
+    ]
     rules += [*forms, NNM(f) >> CWTM(f), NNM(f) >> GeometricMedian(), Bulyan(f), CAF(f), DnC(f), CGE(f), MoNNA(f, 0)]
     rules += [OuterCenter(f), OuterMean(f), Average()]
     return [rule for rule in rules if rule.least() <= n]

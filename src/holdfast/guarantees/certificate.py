@@ -66,7 +66,7 @@ class Certificate:
     Notes
     -----
     F is the weighted sum before it is rounded to the dtype of the updates, or, where the updates were measured again,
-    the answer as it was given, at most `offset` away from the mean of the kept. With `measure=`, everything is about the measured entries alone. docs/guarantees.md has
+    the answer as it was given. With `measure=`, everything is about the measured entries alone. docs/guarantees.md has
     the proofs, in "Certificates of a round".
 
     Examples

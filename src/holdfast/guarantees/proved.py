@@ -96,8 +96,8 @@ def ours(rule: Any, n: int, f: int, r: int) -> Bounds:
         case CenterExact():
             same = Bound((2 * f * sqrt(h - 1) / h + sqrt(f / q)) ** 2, "CenterExact")
             return {"lambda": Bound(f / h * (1 + sqrt(2 * (h - 1) / h)), "CenterExact"), "kappa": same, "xi": same}
-        case NearestTo(rule=inner):
-            around = ours(inner, n, f, r).get("kappa")
+        case NearestTo():
+            around = ours(rule.rule, n, f, r).get("kappa")
             return {} if around is None else _near(around.value, f, q, around.fails)
         case MedianwO():
             return _near((sqrt(2 * h * (h - 1)) / q + sqrt(f / q)) ** 2, f, q)
