@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from holdfast import (
+    CAF,
     CWM,
     CWTM,
     MDA,
@@ -22,6 +23,8 @@ from holdfast import (
     SMEA,
     Average,
     BadInput,
+    Ballot,
+    Bulyan,
     CenterExact,
     CenterwO,
     DnC,
@@ -30,8 +33,10 @@ from holdfast import (
     Mean2P,
     MeanExact,
     MeanwO,
+    Medoid,
     MultiKrum,
     NearestTo,
+    NormBoundedMean,
     OuterMean,
     StreamCenterwO,
     parse,
@@ -44,9 +49,10 @@ from holdfast.guarantees.choose import choose
 from holdfast.guarantees.criteria import SPREADS, aragg, ratios, subsets, worst
 from holdfast.guarantees.instances import drawn, structured
 from holdfast.guarantees.printed import paper
-from holdfast.guarantees.proved import unfinished
+from holdfast.guarantees.proved import Bound, unfinished
 from holdfast.guarantees.relative import relative
-from holdfast.testing.rounds import KINDS, attacked, heterogeneous
+from holdfast.guarantees.vote import Voters, enough
+from holdfast.testing.rounds import KINDS, attacked, gaussian, heterogeneous
 
 SHAPES = ((4, 1, 3), (5, 2, 2), (7, 2, 4), (7, 3, 3), (9, 4, 2))
 
@@ -584,7 +590,7 @@ def test_vectors_whose_squares_vanish_or_overflow_are_certified_through_their_up
     assert isclose(told.kappa, usual.kappa, rel_tol=1e-6)
     assert told.pull is not None
     assert usual.pull is not None
-    assert isclose(told.pull / scale, usual.pull, rel_tol=1e-6)
+    assert isclose(told.pull / scale, usual.pull, rel_tol=1e-5)  # of the answer as it was given
     assert alone.how == "the rule's own bound"
     assert alone.pull is None
     assert alone.anywhere == inf
@@ -835,3 +841,46 @@ def test_trainings_are_certified_when_asked() -> None:
     assert (plain.model == asked.model).all()
     two = Run(rule="Mean2P(f=2)", attack="SignFlip()", workers=6, byzantine=2, rounds=5)
     assert all("kappa" in line for line in train(two, task=quadratic(), certify=True).lines)
+
+
+class TestWhatAnAuditFound:
+    @pytest.mark.parametrize("rule", [CWTM(1), MeanwO(1)], ids=repr)
+    def test_squares_that_underflow_prove_nothing(self, rule: Any) -> None:
+        X = np.array([[1, 1e-170], [1, -3e-170], [1, 2e-170], [1, 9e-170]])
+        assert certificate(rule.decide(X), X).kappa == inf
+
+    def test_copies_are_known_to_be_copies(self) -> None:
+        X = np.array([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0], [5.0, 0.0]])
+        decision = MeanwO(1).decide(X)
+        assert decision.error < 1e-6
+        assert certificate(decision).kappa < inf
+
+    def test_the_answer_as_it_was_given_may_be_off_the_mean_of_the_kept(self) -> None:
+        X = np.full((4, 1), 4.56e52)
+        decision = MeanExact(1).decide(X)
+        off = abs(float(decision.value[0]) - 4.56e52)
+        assert off > 0
+        found = certificate(decision, X)
+        assert found.pull is not None
+        assert min(found.pull, found.anywhere, found.within() or 0.0) >= off
+
+    def test_edges_of_the_constants(self) -> None:
+        assert bounds(NNM(0) >> NormBoundedMean(1.0), 5, 0)["kappa"].text == "unbounded"
+        for rule in (GeometricMedian(), Medoid()):
+            assert bounds(rule, 1, 0)["zeta"].ours == Bound(0.0, "the mean itself")
+        for rule in (Bulyan(0), CAF(0)):
+            X = gaussian(np.random.default_rng(0), 5, 3)
+            np.testing.assert_allclose(rule(X), X.mean(axis=0))
+            assert bounds(rule, 5)["kappa"].text == "= 0"
+        assert bounds(DnC(3, filter=0.5), 9)["kappa"].text == "unbounded"
+        X = np.zeros((9, 1))
+        X[:3] = 1.0
+        assert DnC(3, filter=0.5)(X) > 0  # while six equal vectors could be the honest ones
+
+    def test_a_ballot_of_odd_n_needs_less(self) -> None:
+        assert enough(Ballot(), Voters(n=35, f=7)) == pytest.approx(sqrt(34 / 22))
+        assert enough(Ballot(), Voters(n=36, f=7)) == pytest.approx(sqrt(36 / 22))
+
+    def test_the_printed_xi_of_centerwo_is_taken_where_it_is_smaller(self) -> None:
+        h, q = 33, 31
+        assert bounds(CenterwO(2), 35)["xi"].ours == Bound((8 * 4 + 4) * h / q**2, "CenterwO")

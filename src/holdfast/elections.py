@@ -66,7 +66,8 @@ class Numeric(Value):
     Notes
     -----
     The sign is right whenever the honest mean of the differences exceeds :math:`\sqrt{f/(n-2f)}` of their standard
-    deviation; a ballot needs :math:`\sqrt{n/(n-2f)}`. Differences are not clipped, which could turn the sign.
+    deviation. A ballot needs :math:`\sqrt{n/(n-2f)}` for even n and :math:`\sqrt{(n-1)/(n+1-2f)}` for odd n.
+    Differences are not clipped, which could turn the sign.
 
     Examples
     --------

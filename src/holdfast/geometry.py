@@ -197,8 +197,8 @@ def repair(sight: Sight, group: Group, doubtful: np.ndarray, table: Table) -> li
 def _lost(sight: Sight, own: int, near: np.ndarray, g: np.ndarray) -> float:
     """Infinite if squares of differences became zero though the rows differ, so that no part of them is known."""
     zero = near[(g == 0) & (near != own)]
-    differ = len(zero) and sight.points.mix is None and not sight.points.copies(own, zero)
-    return np.inf if differ else 0.0
+    plain = sight.points.mix is None and None not in sight.points.anchors
+    return np.inf if len(zero) and plain and not sight.points.copies(own, zero) else 0.0
 
 
 def components(doubtful: np.ndarray, left: np.ndarray, n: int) -> Iterator[tuple[np.ndarray, int]]:

@@ -121,13 +121,14 @@ class Points:
         return ((leaf, s, e) for leaf in self.source.distant for s, e in leaf.spans(rows))
 
     def copies(self, of: int, others: np.ndarray) -> bool:
-        """Whether points are the same rows as another to the bit, in all that is measured."""
-        if self.mix is not None or max(of, others.max(initial=0)) >= self.k:
+        """Whether points and anchors are the same rows as another to the bit, in all that is measured."""
+        if self.mix is not None or None in self.anchors:
             return False
+        rows = np.array([*self.basis[: self.k], *(self.basis[at] for at in self.anchors if at is not None)])
         found: dict[Place, Array] = {}
         for leaf in self.source.distant:
             if leaf.size:
-                same = leaf.copies(self.basis[others], int(self.basis[of]))
+                same = leaf.copies(rows[others], int(rows[of]))
                 found[leaf.place] = found[leaf.place] & same if leaf.place in found else same
                 if isinstance(same, np.ndarray) and not same.all():
                     break

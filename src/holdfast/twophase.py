@@ -50,7 +50,7 @@ class Candidates:
 class Winner:
     """The outcome: which candidate, by what lead of Outer, how many reports counted, and why if it was not a vote.
 
-    `certain` says that every possible set of n - f honest voters prefers Outer on average.
+    `certain` says that every possible set of m - f honest voters prefers Outer on average, of the m that reported.
     """
 
     name: str

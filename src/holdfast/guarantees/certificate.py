@@ -181,15 +181,15 @@ def certificate(
         w, clear = np.append(np.zeros(n), 1.0), True
     kept = _kept(decision, n - f)
     found = decision.bound if isinstance(decision.rule, MeanExact) and D is decision.distances else None
-    T, alpha = _spread(D[:n, :n], kept, error, found)
+    T, alpha, least = _spread(D[:n, :n], kept, error, found)
     with np.errstate(over="ignore"):  # back into the units of the vectors
         e = lengths(D, w, error)[:n] / scale
-    offset = 0.0 if kept is None or len(D) == n else _offset(D, kept, error) / scale
+    offset = 0.0 if kept is None or len(D) == n else _offset(D, kept, error)
     if not clear or error == inf:  # a measured zero between vectors that differ, or digits that were lost
         T, alpha, e = None, None, np.full(n, inf)
     kappa, how = min(
         (relative(D, w, n, f, error) if clear and error < inf else inf, "this round's vectors"),
-        (_approximation(alpha, n, f), "its cost and the least that any set can have"),
+        (_moved(_approximation(alpha, n, f), offset, least), "its cost and the least that any set can have"),
         (_rounded(_promised(decision, n, f), D, n, f, error, *rounding), "the rule's own bound"),
         key=lambda found: found[0],
     )
@@ -200,11 +200,11 @@ def certificate(
         f,
         kappa,
         how,
-        _anywhere(e, kept, f) + offset,
+        _anywhere(e, kept, f) + offset / scale,
         deviation,
-        None if deviation is None else sqrt(f / (n - 2 * f)) * deviation + offset,
+        None if deviation is None else sqrt(f / (n - 2 * f)) * deviation + offset / scale,
         alpha,
-        offset,
+        offset / scale,
     )
 
 
@@ -264,19 +264,19 @@ def _kept(decision: Decision, h: int) -> Array | None:
 
 def _spread(
     D: Array, kept: Array | None, error: float, found: float | None = None
-) -> tuple[float | None, float | None]:
-    """T, the kept vectors' sum of squares, and how many times the least possible one it is at most.
+) -> tuple[float | None, float | None, float]:
+    """T, the kept vectors' sum of squares, how many times the least one it is at most, and the least variance.
 
     `found` is what MeanExact's search did not go below.
     """
     if kept is None:
-        return None, None
+        return None, None, 0.0
     h, unsure = len(kept), doubt(D, error)
     T = float(D[np.ix_(kept, kept)].sum()) / (2 * h) * (1 + unsure)
     least = float(np.sort(scores(D, h))[:h].sum()) / (2 * h) * (1 - unsure)
     if found is not None:
         least = max(least, found * (1 - unsure) / (1 + _unsure(len(D), h)))
-    return T, 0.0 if T == 0 else (T / least if least > 0 and isfinite(T) else inf)
+    return T, 0.0 if T == 0 else (T / least if least > 0 and isfinite(T) else inf), max(0.0, least) / h
 
 
 def _unsure(n: int, h: int) -> float:
@@ -286,6 +286,13 @@ def _unsure(n: int, h: int) -> float:
     and that cost is at most twice the least.
     """
     return 1e-10 * n * h / (2 * h - n)
+
+
+def _moved(kappa: float, offset: float, least: float) -> float:
+    """κ of an answer that is this far from the mean of the kept, if every S has at least this variance."""
+    if offset == 0 or kappa == inf:
+        return kappa
+    return (sqrt(kappa) + offset / sqrt(least)) ** 2 if least > 0 else inf
 
 
 def _approximation(alpha: float | None, n: int, f: int) -> float:
