@@ -330,13 +330,14 @@ def test_nearest_to_a_trimmed_mean_approximates_as_proved() -> None:
 def test_nearest_to_takes_one_rule_with_an_f() -> None:
     assert NearestTo(MeanwO(1)).tolerance() == NearestTo(CWM(), f=1).tolerance() == 1
     assert NearestTo(GeometricMedian(), f=3).lowered(1) == NearestTo(GeometricMedian(), f=2)
-    for make, sentence in {
+    cases: dict[Callable[[], Any], str] = {
         lambda: NearestTo(CWM()): r"^NearestTo was given CWM\(\), which has no f; write NearestTo\(CWM\(\), f=3\)\.$",
         lambda: NearestTo(CWTM(2), f=1): r"^NearestTo was given f = 1 and CWTM\(f=2\); leave f out",
         lambda: NearestTo(NNM(1)): r"^NearestTo was given NNM\(f=1\); it takes one rule that needs no start",
         lambda: NearestTo(CenteredClipping(1.0)): "it takes one rule that needs no start",
         lambda: NearestTo(NearestTo(CWTM(1))): "it takes one rule",
-    }.items():
+    }
+    for make, sentence in cases.items():
         with pytest.raises(BadInput, match=sentence):
             make()
 

@@ -866,12 +866,12 @@ class TestWhatAnAuditFound:
 
     def test_edges_of_the_constants(self) -> None:
         assert bounds(NNM(0) >> NormBoundedMean(1.0), 5, 0)["kappa"].text == "unbounded"
-        for rule in (GeometricMedian(), Medoid()):
-            assert bounds(rule, 1, 0)["zeta"].ours == Bound(0.0, "the mean itself")
-        for rule in (Bulyan(0), CAF(0)):
-            X = gaussian(np.random.default_rng(0), 5, 3)
-            np.testing.assert_allclose(rule(X), X.mean(axis=0))
-            assert bounds(rule, 5)["kappa"].text == "= 0"
+        for alone in (GeometricMedian(), Medoid()):
+            assert bounds(alone, 1, 0)["zeta"].ours == Bound(0.0, "the mean itself")
+        X = gaussian(np.random.default_rng(0), 5, 3)
+        for mean in (Bulyan(0), CAF(0)):
+            np.testing.assert_allclose(mean(X), X.mean(axis=0))
+            assert bounds(mean, 5)["kappa"].text == "= 0"
         assert bounds(DnC(3, filter=0.5), 9)["kappa"].text == "unbounded"
         X = np.zeros((9, 1))
         X[:3] = 1.0

@@ -526,3 +526,36 @@ def test_what_is_wrong_gets_one_sentence(text: str, said: str) -> None:
 def test_only_stages_chain(text: str) -> None:
     with pytest.raises(BadInput):
         parse(text, AGGREGATORS)
+
+
+@pytest.mark.parametrize("election", [Ballot(), Numeric(), Numeric(margin=10.0)], ids=repr)
+def test_as_printed_two_phases_have_no_bound(election: Ballot | Numeric) -> None:
+    """Proposition N: exact gradients and losses, a start at the minimiser, and the gradient leaves every bound."""
+    n, f, rounds, step, eta, omega = 11, 4, 40, 0.25, 0.1, 1e6
+    h, nu = n - f, math.sqrt(1 / (2 * omega))
+    p = n // 2 + 1 - f if isinstance(election, Ballot) else n - 2 * f
+    tilt = np.array([-1.0] * p + [p / (h - p)] * (h - p))  # of each honest loss; their sum is zero
+    rule = TwoPhase(MeanwO(f), OuterMean(f), election)
+
+    def loss(at: float) -> float:
+        return eta * (math.sqrt(1 + at * at) - 1) + omega * (1 - math.cos(nu * at))
+
+    def slope(at: float) -> float:
+        return eta * at / math.sqrt(1 + at * at) + omega * nu * math.sin(nu * at)
+
+    at, squares, won = 0.0, [], 0
+    for _ in range(rounds):
+        squares.append(slope(at) ** 2)
+        k = math.ceil((at + 2 * (2 * omega + 10) / (1 - eta) + 10) * nu / (2 * math.pi)) + 1
+        wanted = -((2 * math.pi * k + math.pi / 2) / nu - at) / step * h  # the sum of what Outer keeps
+        far = np.array([(-1) ** j * 1e9 * (j + 1) for j in range(f)]) * max(1, abs(wanted) / 1e6)
+        X = np.append(slope(at) + tilt, far)[:, None]
+        for _ in range(5):  # the last liar makes the sum exact
+            X[-1] += wanted - X[list(OuterMean(f).decide(X).kept)].sum()
+        both = rule.propose(X)
+        models = [at - step * float(one.value[0]) for one in (both.inner, both.outer)]
+        reports: list[Any] = [(i, [loss(m) + a * m for m in models]) for i, a in enumerate(tilt)]
+        winner = rule.elect(both, [*reports, *((i, [1e300, 0.0]) for i in range(h, n))])
+        at, won = models[winner.name == "outer"], won + (winner.name == "outer")
+    assert won == rounds
+    assert np.mean(squares) > 4e5

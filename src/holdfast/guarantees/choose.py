@@ -7,7 +7,7 @@ from math import inf, log
 from typing import Any
 
 from holdfast.elections import Numeric
-from holdfast.guarantees.bounds import Promise, bounds
+from holdfast.guarantees.bounds import Promise, bounds, least
 from holdfast.guarantees.criteria import check
 from holdfast.rules import (
     CWM,
@@ -126,7 +126,7 @@ def choose(
     criterion = "kappa" if heterogeneous else "lambda"
     found = [_advice(rule, n, f, d, why) for rule, why in _one_phase(n, f, heterogeneous)]
     found.sort(key=lambda advice: (advice.constant(criterion), advice.cost))
-    first = [_elected(n, f, heterogeneous, d)] if votes and f > 1 and n <= MANY else []  # Outer needs all distances
+    first = [_elected(n, f, heterogeneous)] if votes and f > 1 and n <= MANY else []  # Outer needs all distances
     return (first + found)[:MOST]
 
 
@@ -157,11 +157,13 @@ def _one_phase(n: int, f: int, heterogeneous: bool) -> list[tuple[Any, str]]:
     return out
 
 
-def _elected(n: int, f: int, heterogeneous: bool, d: int | None) -> Advice:
-    """Two phases: the promises are those of Inner, which wins unless Outer is clearly better."""
+def _elected(n: int, f: int, heterogeneous: bool) -> Advice:
+    """Two phases: no constant is known, since Outer can be elected while the honest mean of the losses is worse."""
     rule = replace((Mean2P if heterogeneous else Cent2P)(f), election=Numeric())
-    why = "the workers elect one of two candidates: the only kind that no attack of docs/paper.md brings down"
-    return Advice(rule, f"{why}; the promise is Inner's", _work(rule.inner, n), bounds(rule.inner, n, f, d))
+    why = "the workers elect one of two candidates: the only kind that no attack of docs/paper.md brings down; "
+    why += "without a constant, since a vote can elect Outer, which has none"
+    none = {name: Promise(name, value, value, None, None, None) for name, value in least(n, f).items()}
+    return Advice(rule, why, _work(rule.inner, n), none)
 
 
 def _advice(rule: Any, n: int, f: int, d: int | None, why: str) -> Advice:
