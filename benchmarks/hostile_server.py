@@ -129,7 +129,7 @@ def said(line: dict[str, Any], node: str) -> str:
     for what in ("silent", "no_vote", "kept"):
         if node in line.get(what, []):
             return what.replace("_", " ")
-    return "left out" if node in line["left_out"] else ""
+    return "excluded" if node in line["excluded"] else ""
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from holdfast.rules import CATALOGUE
 
 SOURCE = Path(holdfast.__file__).parent
 ORDER = [
-    {"disk", "errors", "npz"},
+    {"disk", "errors", "npz", "renamed"},
     {"arrays", "checks", "journal"},
     {"choice", "places", "structure", "values"},
     {"elections", "host"},

@@ -202,7 +202,7 @@ def test_no_client_stops_a_run(kind: str, two: bool, tmp_path: Path) -> None:
             assert set(line["refused"]) == {"8", "9"}
             assert all(why in told for told in line["refused"].values())
         else:
-            assert {"8", "9"} <= set(line["left_out"])
+            assert {"8", "9"} <= set(line["excluded"])
 
 
 def test_num_examples_is_not_believed() -> None:
@@ -252,7 +252,7 @@ def test_double_replies_and_strangers_count_once_and_not_at_all(tmp_path: Path) 
     strategy = TwoPhaseStrategy(Mean2P(2), folder=tmp_path)
     strategy.start(Doubled(app(_far), 9), first(), num_rounds=2)
     for line in read_journal(tmp_path / "rounds.jsonl"):
-        assert len(line["kept"]) + len(line["left_out"]) == 9
+        assert len(line["kept"]) + len(line["excluded"]) == 9
         assert line["refused"] == {"77": "was not asked"}
         assert line["votes"] == 9
 
@@ -464,7 +464,7 @@ def test_model_weights_with_a_large_offset_hide_nobody() -> None:
         messages = strategy._messages(RecordDict({"arrays": record_of({"w": base})}), "train")
         _, told = strategy.aggregate_train(1, grid.send_and_receive(messages))
         assert told is not None
-        assert told["left-out"] == (9.0 if rule == Krum(2) else 2.0)
+        assert told["excluded"] == (9.0 if rule == Krum(2) else 2.0)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -528,7 +528,7 @@ def test_the_core_does_not_bring_flower_along() -> None:
 def test_lines_are_plain_json(tmp_path: Path) -> None:
     run(TwoPhaseStrategy(Mean2P(2), folder=tmp_path), app(_nan), rounds=1)
     (line,) = (json.loads(text) for text in (tmp_path / "rounds.jsonl").read_text().splitlines())
-    assert {"round", "asked", "kept", "left_out", "refused", "silent", "winner", "votes", "seconds", "bytes"} <= set(
+    assert {"round", "asked", "kept", "excluded", "refused", "silent", "winner", "votes", "seconds", "bytes"} <= set(
         line
     )
 

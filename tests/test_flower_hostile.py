@@ -159,7 +159,7 @@ def test_nobody_speaks_in_anothers_name(tmp_path: Path) -> None:
 
     end(RobustStrategy(MeanwO(f=1), folder=tmp_path, **QUIET), clients(spoof))
     assert all(
-        list(line["left_out"]) == ["1"] and not line["silent"] for line in read_journal(tmp_path / "rounds.jsonl")
+        list(line["excluded"]) == ["1"] and not line["silent"] for line in read_journal(tmp_path / "rounds.jsonl")
     )
 
 

@@ -197,7 +197,7 @@ def long(folder: Path, rounds: int) -> None:
         for at in range(rounds):
             left = {names[at % 20]: "not among the n - f of least squared distance"}
             kept = [name for name in names if name not in left]
-            out.write(json.dumps({"round": at + 1, "asked": 20, "kept": kept, "left_out": left, "silent": []}) + "\n")
+            out.write(json.dumps({"round": at + 1, "asked": 20, "kept": kept, "excluded": left, "silent": []}) + "\n")
     Journal(folder).save(rounds, State({"w": np.zeros(2)}, None, {}, "MeanwO(f=1), seed 0"))
 
 

@@ -117,7 +117,7 @@ def test_an_honest_node_was_named_far_when_another_was_unregistered(two: bool, t
     assert np.isfinite(start(strategy, grid)).all()
     for line in read_journal(tmp_path):
         assert line["silent"] == ["2"]
-        assert "5" in line["left_out"]
+        assert "5" in line["excluded"]
         assert line["refused"] == {}
 
 

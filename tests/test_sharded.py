@@ -277,7 +277,7 @@ def test_torchrun_starts_it(program: str, tmp_path: Path) -> None:
 def test_a_ledger_is_read_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from tests.test_guarantees import said
 
-    lines = [{"round": 0, "kept": ["0"], "left_out": {"1": "far"}, "dropped": {}}, {"round": 1, "skipped": "none"}]
+    lines = [{"round": 0, "kept": ["0"], "excluded": {"1": "far"}, "dropped": {}}, {"round": 1, "skipped": "none"}]
     (tmp_path / "ranks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert "far" in said(capsys, "ranks", str(tmp_path / "ranks.jsonl"), "--out", str(tmp_path / "ranks.html"))
     assert "Ranks" in (tmp_path / "ranks.html").read_text()
@@ -291,7 +291,7 @@ def test_odd_journals_are_read_as_far_as_they_can_be(tmp_path: Path) -> None:
     path = tmp_path / "ranks.jsonl"
     odd = [
         '{"round": 0, "kept": 5}',
-        '{"round": 1, "left_out": []}',
+        '{"round": 1, "excluded": []}',
         "[" * 9999,
         '{"round": 2, "far": {"1": "x"}}',
         "null",

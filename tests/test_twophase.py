@@ -124,7 +124,7 @@ def test_outer_of_one_is_logged_once(
         propose(np.eye(5), MeanwO(2), OuterMean(2))
         propose(np.eye(5), OuterMean(0), Krum(1))
     assert [record.getMessage() for record in caplog.records] == [
-        f"{outer!r} leaves out a cluster of one vector, which is an arbitrary worker"
+        f"{outer!r} excludes a cluster of one vector, which is an arbitrary worker"
     ]
 
 

@@ -1,14 +1,15 @@
-"""What a rule decided about a round: the answer, who was kept, left out or dropped, and why."""
+"""What a rule decided about a round: the answer, who was kept, excluded or dropped, and why."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from holdfast.contract import Stage
+from holdfast.renamed import read_renamed
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +21,7 @@ class Decision:
     last distance stage saw, over `rows` unless it saw `mixed` ones, each wrong by at most the part `error` of it; if
     their squares leave the range of floats they were measured at another `scale`. `cost` is the rule's own cost and
     `bound` a lower bound on the optimal one, where known. `ball` is the cluster that the rule found, kept (Inner) or
-    left out (Outer): the worker at its centre and its radius.
+    excluded (Outer): the worker at its centre and its radius.
     """
 
     rule: Stage
@@ -46,9 +47,14 @@ class Decision:
         return tuple(int(i) for i in np.flatnonzero(self.weights))
 
     @property
-    def left_out(self) -> tuple[int, ...]:
+    def excluded(self) -> tuple[int, ...]:
         """Workers that were looked at and have no part in the answer."""
         return tuple(int(i) for i in self.rows if self.weights[i] == 0)
+
+    if not TYPE_CHECKING:  # so that mypy still knows every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            return read_renamed(self, name)
 
     @property
     def lowered(self) -> bool:
@@ -80,12 +86,12 @@ class Decision:
             elif self.weights[i]:
                 out.append((name, "kept", f"{self.weights[i]:.4g}", far, ""))
             else:
-                out.append((name, "left out", "0", far, self.rule.why))
+                out.append((name, "excluded", "0", far, self.rule.why))
         return out
 
     def summary(self) -> str:
         """One line: the rule and the counts; a second one when f was lowered."""
-        counts = f"{len(self.kept)} kept, {len(self.left_out)} left out, {len(self.dropped)} dropped"
+        counts = f"{len(self.kept)} kept, {len(self.excluded)} excluded, {len(self.dropped)} dropped"
         return f"{self.rule!r} on {self.n} vectors: {counts}" + (f"\n{self.note}" if self.note else "")
 
     def __str__(self) -> str:

@@ -188,7 +188,7 @@ def propose(
     for stage in found.outer.rule.stages():
         if isinstance(stage, OuterCenter | OuterMean) and stage.f == 1 and outer not in _TOLD:
             _TOLD.add(outer)
-            log.warning("%r leaves out a cluster of one vector, which is an arbitrary worker", stage)
+            log.warning("%r excludes a cluster of one vector, which is an arbitrary worker", stage)
     return found
 
 

@@ -42,7 +42,7 @@ def aggregate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The decision as one line of JSON.")] = False,
 ) -> None:
-    """Aggregate updates from npy, npz, safetensors or pt files, and show who was kept, left out or dropped.
+    """Aggregate updates from npy, npz, safetensors or pt files, and show who was kept, excluded or dropped.
 
     RULE is written as `holdfast rules` lists them. FILES is one file per worker, or one file with a row per worker. A
     file is dropped by name if it cannot be read, if it differs from the structure of the majority, or if it unpacks to
@@ -117,7 +117,7 @@ def record(decision: Decision, names: list[str], apart: float | None) -> dict[st
         "rule": repr(decision.rule),
         "asked": repr(decision.asked),
         "kept": [names[i] for i in decision.kept],
-        "left_out": {names[i]: decision.rule.why for i in decision.left_out},
+        "excluded": {names[i]: decision.rule.why for i in decision.excluded},
         "dropped": {names[i]: why for i, why in decision.dropped.items()},
         "weights": dict(zip(names, decision.weights.tolist(), strict=True)),
         "note": decision.note,
@@ -138,7 +138,7 @@ def show(decision: Decision, names: list[str], out: Path | None, apart: float | 
     table = Table(
         "worker", "status", decision.measure, "distance", "why", box=None, pad_edge=False, header_style="bold"
     )
-    colour = {"kept": "", "left out": "yellow", "dropped": "red"}
+    colour = {"kept": "", "excluded": "yellow", "dropped": "red"}
     for row in decision.table(names):
         if decision.n <= MANY or row[1] != "kept":
             table.add_row(*(Text(" ".join(cell.split())) for cell in row), style=colour[row[1]])

@@ -120,7 +120,7 @@ def summary(result: Result) -> list[str]:
     if run.byzantine:
         lies, truth = kept[:, run.honest :], kept[:, : run.honest]
         lines.append(
-            f"kept {(lies == 'k').mean():.0%} of the liars' updates, left out {(truth == '-').mean():.0%} of the honest"
+            f"kept {(lies == 'k').mean():.0%} of the liars' updates, excluded {(truth == '-').mean():.0%} of the honest"
         )
     if any("kappa" in line for line in result.lines):
         lines.append(certified(result))

@@ -15,8 +15,8 @@ from holdfast.report.sheet import HEAD, STYLE
 
 LETTERS = {
     "k": "kept",
-    "-": "left out by the rule",
-    "f": "left out, far off",
+    "-": "excluded by the rule",
+    "f": "excluded, far off",
     "x": "refused or dropped",
     "s": "silent",
     ".": "not asked",
@@ -24,7 +24,7 @@ LETTERS = {
 WORST = "xsf-k."  # the worst first
 MAX_SQUARES = 800  # of a node, on a page
 COLOURS = {"k": "#0072b2", "-": "#e6c35c", "f": "#7b3294", "x": "#d55e00", "s": "#7f7f7f", ".": "transparent"}
-HEADS = ("kept", "left out", "far", "refused", "silent", "bad votes", "the last reason")
+HEADS = ("kept", "excluded", "far", "refused", "silent", "bad votes", "the last reason")
 
 
 @dataclass
@@ -66,7 +66,7 @@ class History:
     def add(self, line: dict[str, Any]) -> None:
         """One more round."""
         bad = {**line.get("refused", {}), **line.get("dropped", {})}
-        said = dict.fromkeys(line.get("kept", ()), "k") | dict.fromkeys(line.get("left_out", {}), "-")
+        said = dict.fromkeys(line.get("kept", ()), "k") | dict.fromkeys(line.get("excluded", {}), "-")
         said |= dict.fromkeys(line.get("far", ()), "f")
         said |= dict.fromkeys(line.get("silent", ()), "s") | dict.fromkeys(bad, "x")
         for name, letter in said.items():
@@ -74,10 +74,10 @@ class History:
             row = self.letters[name]
             row.extend(b"." * (self.rounds - len(row)))
             row.extend(letter.encode())
-        far = {name: f"left out, {times:.3g} times as far as the middle" for name, times in line.get("far", {}).items()}
+        far = {name: f"excluded, {times:.3g} times as far as the middle" for name, times in line.get("far", {}).items()}
         for name, why in (*far.items(), *bad.items(), *line.get("bad_votes", {}).items()):
             self._node(name).why = f"round {line['round']}: {why}"
-        for name, why in line.get("left_out", {}).items():  # of those who were never worse
+        for name, why in line.get("excluded", {}).items():  # of those who were never worse
             node = self._node(name)
             node.why = node.why if node.why else f"round {line['round']}: {why}"
         for name in (*line.get("bad_votes", {}), *line.get("no_vote", ())):
@@ -96,9 +96,9 @@ Lines = Iterable[dict[str, Any]] | History
 
 
 def nodes(lines: Lines) -> list[Node]:
-    """All nodes that were ever asked, worst first: by what was refused, silent, badly voted, far, then left out.
+    """All nodes that were ever asked, worst first: by what was refused, silent, badly voted, far, then excluded.
 
-    `far` counts rounds in which a node was left out and stood far off; the last reason is the last of the worse ones.
+    `far` counts rounds in which a node was excluded and stood far off; the last reason is the last of the worse ones.
     """
     history = History.of(lines)
     for name, node in history.found.items():

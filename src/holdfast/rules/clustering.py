@@ -234,7 +234,7 @@ class OuterCenter(DistanceRule):
 
     with :math:`N(x_i)` the f vectors nearest to :math:`x_i`, itself included (Yi et al. 2024, Algorithm 4).
     Made for sneak attacks, as one of two candidates: by itself it is unbounded in every criterion, since
-    liars far out leave the honest as the tightest cluster. With f = 1 it leaves out the first vector.
+    liars far out leave the honest as the tightest cluster. With f = 1 it excludes the first vector.
     O(n² d) time. Ties go to the lowest index.
 
     >>> OuterCenter(f=2)(np.array([[0.0], [3.0], [3.1], [6.0], [9.0]]))
@@ -246,7 +246,7 @@ class OuterCenter(DistanceRule):
     promise = "none by itself (unbounded); half of a two-phase round"
     time = "n² d"
     why = "in the tightest ball of f"
-    fails = "in a siege: the honest are then the tightest cluster, and f of them are left out"
+    fails = "in a siege: the honest are then the tightest cluster, and f of them are excluded"
     source = "Yi et al. 2024, Algorithm 4"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
@@ -272,7 +272,7 @@ class OuterMean(DistanceRule):
     promise = "none by itself (unbounded); half of a two-phase round"
     time = "n² d"
     why = "in the cluster of f of least squared distance"
-    fails = "in a siege: the honest are then the tightest cluster, and f of them are left out"
+    fails = "in a siege: the honest are then the tightest cluster, and f of them are excluded"
     source = "Yi et al. 2024, Algorithm 4"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:

@@ -32,7 +32,7 @@ COLUMNS = 4096  # coordinates on which it is counted whom a rule used
 class Round:
     """What happened in a round: a line of the metrics.
 
-    `kept` has a letter a worker: k kept, - left out, x dropped, . absent. `liars` is their share of the weights (of the
+    `kept` has a letter a worker: k kept, - excluded, x dropped, . absent. `liars` is their share of the weights (of the
     uses, for a rule on single coordinates), `norm` that of the aggregate. In two phases: the `winner`, by which `lead`
     of Outer (votes, or a mean difference of losses), and `margin`, by how much Outer's loss is smaller for the honest.
     `kappa`, if it was asked for, is certified: whoever was honest, the squared distance of the aggregate to their mean

@@ -56,7 +56,7 @@ class Result:
         return [(at, value) for at, value in found if value is not None]
 
     def kept(self) -> np.ndarray:
-        """(rounds, workers) letters: k kept, - left out, x dropped, . absent; a column is a worker's history."""
+        """(rounds, workers) letters: k kept, - excluded, x dropped, . absent; a column is a worker's history."""
         blank = "." * self.run.workers
         return np.array([list(line["kept"] or blank) for line in self.lines])
 

@@ -60,7 +60,7 @@ def _told(asked: Round, decision: Decision, certify: bool) -> Told:
         "weights": [round(float(w), 6) for w in decision.weights],
         "measure": decision.measure,
         "kept": decision.kept,
-        "left": decision.left_out,
+        "excluded": decision.excluded,
         "dropped": {str(i): why for i, why in decision.dropped.items()},
         "lied": float(decision.weights[list(asked.liars)].sum()) / total,
         "why": decision.rule.why,

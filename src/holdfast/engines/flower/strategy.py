@@ -233,7 +233,7 @@ class RobustStrategy(Strategy):
     def _figures(self, line: dict[str, Any], came: Gathered) -> dict[str, Any]:
         """The round in numbers, and the middle one of each of the clients' own metrics."""
         out = {f"client-{name}": value for name, value in middles(came.metrics, self._f()).items()}
-        out |= {name.replace("_", "-"): float(len(line[name])) for name in ("kept", "left_out", "refused", "silent")}
+        out |= {name.replace("_", "-"): float(len(line[name])) for name in ("kept", "excluded", "refused", "silent")}
         return out | ({"kappa": float(line["kappa"])} if "kappa" in line else {})
 
     def _done(self, turn: int, line: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ def robust_all_reduce(
     same bits everywhere. Tensors of any shapes and types; those of integers take their lower median; the last `beside`
     tensors (such as BatchNorm's statistics) are combined and not measured. Ranks whose numbers are not finite are
     dropped; if more than f are, or too few are left, BadInput is raised on all ranks and the tensors stay as they are.
-    Rules that draw take an `rng` of the same seed on all ranks. Gives the decision: who was kept, left out, dropped;
+    Rules that draw take an `rng` of the same seed on all ranks. Gives the decision: who was kept, excluded, dropped;
     rules on single coordinates must sort again for it, unless `explain` is false.
 
     Sound against faulty data and gradients on ranks whose program is honest. A rank that runs another program can lie
