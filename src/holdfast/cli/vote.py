@@ -12,7 +12,7 @@ from rich.text import Text
 from holdfast.cli.example import example
 from holdfast.cli.wide import Screen, say
 from holdfast.elections import Ballot, Numeric
-from holdfast.guarantees.vote import DRAWS, LARGEST, METHODS, Sample, Voters, batch_for, enough, fails, largest_error
+from holdfast.guarantees.vote import DRAWS, MAX_BATCH, METHODS, Sample, Voters, batch_for, enough, fails, largest_error
 
 LABELS = {"ballot": "ballot", "numeric": "loss differences"}
 
@@ -94,7 +94,7 @@ def advice(told: dict[str, Any]) -> str:
     bounds = [min((b for m, b in told[name]["batch"].items() if b and m != "normal"), default=None) for name in LABELS]
     usual = [told[name]["batch"].get("normal") for name in LABELS]
     expected = f"; expect {_by(usual)} to do" if any(usual) else ""
-    lost, limit = f"at most {told['target']:g} of the votes are lost", f"batch up to {LARGEST:.2g}"
+    lost, limit = f"at most {told['target']:g} of the votes are lost", f"batch up to {MAX_BATCH:.2g}"
     if not any(bounds):
         return f"No {limit} proves that {lost}{expected}."
     lacking = [label for label, batch in zip(LABELS.values(), bounds, strict=True) if not batch]

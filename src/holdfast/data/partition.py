@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.checks import is_whole
 from holdfast.data.dataset import Dataset
 from holdfast.data.frequencies import byclass, fitting, quotas
 from holdfast.data.pools import Decks, Indices, Request, Rng, Share, apiece, cut, divide
@@ -251,9 +252,10 @@ def deal(
     """
     if not isinstance(split, Split):
         raise BadInput(f"deal was given split = {split!r}; give one of {', '.join(SPLITS)}, such as Natural().")
-    if isinstance(rng, bool) or not isinstance(rng, (Rng, int, np.integer)) or (not isinstance(rng, Rng) and rng < 0):
+    if not isinstance(rng, Rng) and not is_whole(rng, least=0):
         raise BadInput(f"deal was given rng = {rng!r}; give a numpy Generator or a seed, a whole number from 0.")
-    return split.shares(dataset, Request(workers, train, test), np.random.default_rng(rng))
+    generator = rng if isinstance(rng, Rng) else np.random.default_rng(int(rng))
+    return split.shares(dataset, Request(workers, train, test), generator)
 
 
 def counts(dataset: Dataset, shares: list[Share]) -> NDArray[np.int64]:

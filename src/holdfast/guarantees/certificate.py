@@ -17,7 +17,7 @@ from holdfast.decision import Decision
 from holdfast.errors import BadInput
 from holdfast.geometry import TRUST, distances
 from holdfast.guarantees.bounds import bounds, tolerance
-from holdfast.guarantees.rates import number
+from holdfast.guarantees.rates import check_number
 from holdfast.guarantees.relative import FIRST, doubt, lengths, relative
 from holdfast.leaves import Leaf
 from holdfast.points import Points
@@ -59,7 +59,7 @@ class Certificate:
     def within(self, deviation: float | None = None) -> float | None:
         """How far the mean of any S of at most this deviation can be; by default that of the kept vectors."""
         if deviation is not None:
-            number("within", "deviation", deviation)
+            check_number("within", "deviation", deviation)
         if self.deviation is None:
             return None
         spread = self.deviation if deviation is None else deviation

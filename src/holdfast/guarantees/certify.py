@@ -18,7 +18,7 @@ from holdfast.disk import write_whole
 from holdfast.driver import decide
 from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import tolerance
-from holdfast.guarantees.criteria import MOST, SPREADS, ratios, subsets, whole, worst
+from holdfast.guarantees.criteria import MOST, SPREADS, check_size, ratios, subsets, worst
 from holdfast.guarantees.instances import drawn, structured
 from holdfast.reading import read
 from holdfast.spec import parse_rule
@@ -49,7 +49,7 @@ class Search:
             known = ", ".join(SPREADS)
             raise BadInput(f"{self.criterion!r} was given; the criteria that one round has are {known}.")
         for name, low in (("n", 1), ("f", 0), ("d", 1), ("budget", 1), ("seed", 0)):
-            whole(name, getattr(self, name), low)
+            check_size(name, getattr(self, name), low)
         if self.n * self.d > NUMBERS:
             many = f"n = {self.n} and d = {self.d} were given, {self.n * self.d:,} numbers a round"
             raise BadInput(f"{many}; a search takes up to {NUMBERS:,}, so lower n or d.")

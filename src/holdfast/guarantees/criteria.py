@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.checks import check_whole
 from holdfast.errors import BadInput
 
 CRITERIA = {"lambda": "λ", "kappa": "κ", "xi": "ξ", "zeta": "ζ"}
@@ -28,7 +29,7 @@ MOST = 100_000  # sets S that are looked at one by one; beyond, a search
 WORKERS = 10_000_000  # for which constants are told
 HELD = 1 << 20  # numbers that are held at once
 SAME = 64 * np.finfo(float).eps  # of the largest number: differences below are rounding
-THINGS = {"n": " of workers", "f": " of liars", "d": " of coordinates", "budget": " of rounds", "trials": " of rounds"}
+UNITS = {"n": "workers", "f": "liars", "d": "coordinates", "budget": "rounds", "trials": "rounds"}
 Array = np.ndarray
 
 
@@ -129,19 +130,17 @@ def worst(criterion: str, F: Any, X: Any, f: int, most: int = MOST) -> Worst:
 
 def check(n: int, f: int) -> None:
     """Refuse counts of workers for which no criterion is defined."""
-    whole("n", n, 1)
-    whole("f", f, 0)
+    check_size("n", n, 1)
+    check_size("f", f, 0)
     if n > WORKERS:
         raise BadInput(f"n = {n} was given; constants are told for up to {WORKERS:,} workers.")
     if f >= n / 2:
         raise BadInput(f"n = {n} and f = {f} were given; at most {max(0, (n - 1) // 2)} of {n} may lie, f < n/2.")
 
 
-def whole(name: str, given: Any, least: int) -> None:
-    """Refuse what is no whole number, or too small."""
-    if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or given < least:
-        what = f"a whole number{THINGS.get(name, '')}, at least {least}"
-        raise BadInput(f"{name} = {given!r} was given; it is {what}.")
+def check_size(name: str, given: object, least: int) -> None:
+    """Refuse a size that is no whole number, or too small."""
+    check_whole(given, name, least=least, unit=UNITS.get(name, ""))
 
 
 def _set(mask: Array) -> tuple[int, ...]:
@@ -192,8 +191,8 @@ def aragg(rule: Any, draw: Callable[[np.random.Generator], Array], f: int, trial
 
     An answer that differs from the honest mean by rounding alone is that mean, as in `ratios`.
     """
-    whole("trials", trials, 2)
-    whole("f", f, 0)
+    check_size("trials", trials, 2)
+    check_size("f", f, 0)
     errors, pairs, n = np.zeros(trials), np.zeros(()), 0
     for t in range(trials):
         X = np.atleast_2d(np.asarray(draw(rng), float))

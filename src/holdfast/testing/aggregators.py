@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.checks import check_whole, is_whole
 from holdfast.errors import BadInput
 from holdfast.guarantees.criteria import worst
 from holdfast.guarantees.instances import structured
@@ -164,11 +165,10 @@ def check_size(n: int | None, f: int, least: int = 0) -> int:
     BadInput
         If f is no whole number or n workers do not tolerate f.
     """
-    if isinstance(f, bool) or not isinstance(f, (int, np.integer)) or f < 0:
-        raise BadInput(f"f = {f!r} was given; it is a whole number of Byzantine workers, at least 0.")
+    f = check_whole(f, "f", least=0, unit="Byzantine workers")
     if n is None:
         return int(max(11, 4 * f + 3, least))
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < max(3, 2 * f + 1, least):
+    if not is_whole(n, least=max(3, 2 * f + 1, least)):
         raise BadInput(f"n = {n!r} was given; checks with f = {f} need at least {max(3, 2 * f + 1, least)} workers.")
     return int(n)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from holdfast.attacks import NAMED, Attack, NoAttack
 from holdfast.attacks.voters import VOTERS, Voter, WorseLoss
+from holdfast.checks import check_whole
 from holdfast.data import SPLITS, Natural
 from holdfast.errors import BadInput
 from holdfast.rules.base import Stage
@@ -38,7 +39,7 @@ COUNTS = {
     "threads": 1,
 }
 OPTIONAL = {"draw": 0, "train": 1, "test": 1, "present": 1, "vote_batch": 1}
-MOST, HUGE = 2**31 - 1, 1e100
+MAX_COUNT, HUGE = 2**31 - 1, 1e100
 NUMBERS = {"lr": True, "momentum": False, "weight_decay": False, "shrink": True}
 
 
@@ -120,10 +121,7 @@ class Run:
             given = getattr(self, name)
             if name in OPTIONAL and given is None:
                 continue
-            if isinstance(given, np.integer):
-                object.__setattr__(self, name, given := int(given))
-            if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= MOST:
-                raise BadInput(f"Run was given {name} = {given!r}; it is a whole number, {least} to {MOST}.")
+            object.__setattr__(self, name, check_whole(given, name, least=least, most=MAX_COUNT, who="Run"))
         for name in ("data", "model", "device"):
             if not isinstance(given := getattr(self, name), str):
                 raise BadInput(f"Run was given {name} = {given!r}; it is a text.")

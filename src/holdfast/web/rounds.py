@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.checks import check_whole
 from holdfast.errors import BadInput
 from holdfast.rules.base import Stage
 from holdfast.spec import parse
@@ -79,9 +80,7 @@ def read(given: Any) -> Round:
 
 def whole_number(given: Any, name: str, least: int, most: int, usual: int = 0) -> int:
     """A number of a request, or the usual one if it has none."""
-    if type(value := given.get(name, usual)) is not int or not least <= value <= most:
-        raise BadInput(f"{name} = {_few(value)} was given; it is a whole number, {least} to {most:,}.")
-    return int(value)
+    return check_whole(given.get(name, usual), name, least=least, most=most, show=_few)
 
 
 def listed(X: np.ndarray) -> list[list[float] | None]:

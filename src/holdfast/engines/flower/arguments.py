@@ -49,13 +49,6 @@ def fraction(name: str, given: Any) -> float:
     return float(given)
 
 
-def count(name: str, given: Any) -> int:
-    """A number of nodes, or a seed."""
-    if not isinstance(given, int) or given < 0:
-        raise BadInput(f"{name} = {given!r} was given; it is a whole number, 0 or more.")
-    return given
-
-
 def seconds(name: str, given: Any) -> float:
     """How long to wait."""
     if not isinstance(given, (int, float)) or not 0 <= given < math.inf:

@@ -15,9 +15,10 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from holdfast.checks import check_whole
 from holdfast.decision import Decision
 from holdfast.driver import decide
-from holdfast.engines.flower.arguments import answering, count, fraction, seconds, usual
+from holdfast.engines.flower.arguments import answering, fraction, seconds, usual
 from holdfast.engines.flower.differences import Model, stepped
 from holdfast.engines.flower.journal import Journal, State
 from holdfast.engines.flower.limits import Limits
@@ -72,12 +73,14 @@ class RobustStrategy(Strategy):
         self.rule = rule
         self.fraction_train = fraction("fraction_train", fraction_train)
         self.fraction_evaluate = fraction("fraction_evaluate", fraction_evaluate)
-        self.min_train_nodes = self._least() if min_train_nodes is None else count("min_train_nodes", min_train_nodes)
-        self.min_evaluate_nodes = count("min_evaluate_nodes", min_evaluate_nodes)
+        self.min_train_nodes = (
+            self._least() if min_train_nodes is None else check_whole(min_train_nodes, "min_train_nodes", least=0)
+        )
+        self.min_evaluate_nodes = check_whole(min_evaluate_nodes, "min_evaluate_nodes", least=0)
         least = self.min_train_nodes if min_available_nodes is None else min_available_nodes
-        self.min_available_nodes = count("min_available_nodes", least)
+        self.min_available_nodes = check_whole(least, "min_available_nodes", least=0)
         self.arrayrecord_key, self.configrecord_key = arrayrecord_key, configrecord_key
-        self.patience, self.seed = seconds("patience", patience), count("seed", seed)
+        self.patience, self.seed = seconds("patience", patience), check_whole(seed, "seed", least=0)
         self.certify, self.measure = certify, measure
         self.journal = Journal(folder)
         self.offset = 0  # rounds that an earlier server has done
