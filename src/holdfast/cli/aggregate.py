@@ -18,6 +18,7 @@ from holdfast.cli.sizes import allowed_bytes
 from holdfast.cli.wide import Screen, say
 from holdfast.decision import Decision
 from holdfast.errors import BadInput
+from holdfast.jsonable import finite_or_none
 from holdfast.places import fetch
 from holdfast.rules import StreamCenterwO
 from holdfast.spec import parse
@@ -121,15 +122,10 @@ def record(decision: Decision, names: list[str], apart: float | None) -> dict[st
         "dropped": {names[i]: why for i, why in decision.dropped.items()},
         "weights": dict(zip(names, decision.weights.tolist(), strict=True)),
         "note": decision.note,
-        "cost": _finite(decision.cost),
-        "bound": _finite(decision.bound),
-        "distance_to_reference": _finite(apart),
+        "cost": finite_or_none(decision.cost),
+        "bound": finite_or_none(decision.bound),
+        "distance_to_reference": finite_or_none(apart),
     }
-
-
-def _finite(number: float | None) -> float | None:
-    """JSON knows no infinity."""
-    return number if number is not None and np.isfinite(number) else None
 
 
 def show(decision: Decision, names: list[str], out: Path | None, apart: float | None) -> None:

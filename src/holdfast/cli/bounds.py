@@ -95,16 +95,17 @@ def record(promise: Promise) -> dict[str, Any]:
     """A promise as plain values; None where nothing is known, "unbounded" where nothing holds."""
     told: dict[str, Any] = {
         "no rule below": promise.least,
-        "some round reaches": _plain(promise.reached),
+        "some round reaches": _or_unbounded(promise.reached),
         "exact": promise.exact,
     }
     for name in ("ours", "paper", "literature"):
         bound = getattr(promise, name)
-        told[name] = None if bound is None else bound._asdict() | {"value": _plain(bound.value)}
+        told[name] = None if bound is None else bound._asdict() | {"value": _or_unbounded(bound.value)}
     return told
 
 
-def _plain(value: float) -> float | str:
+def _or_unbounded(value: float) -> float | str:
+    """JSON has no infinity; a constant says "unbounded" instead."""
     return "unbounded" if value == inf else value
 
 

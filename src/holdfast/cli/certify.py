@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +22,7 @@ from holdfast.guarantees import certify as searching
 from holdfast.guarantees.bounds import bounds, number, tolerance
 from holdfast.guarantees.certificate import certificate as certified
 from holdfast.guarantees.criteria import CRITERIA, SPREADS
+from holdfast.jsonable import to_json
 from holdfast.spec import parse_rule
 from holdfast.structure import majority
 
@@ -125,7 +125,7 @@ def certificate(
     dropped = {names[i]: why for i, why in decision.dropped.items()}
     if as_json:
         told: dict[str, Any] = asdict(found) | {"within": found.within(), "dropped": dropped, "note": decision.note}
-        say(json.dumps({name: None if value == inf else value for name, value in told.items()}))
+        say(json.dumps(to_json(told), allow_nan=False))
     else:
         say("\n".join([str(found), *_missing(dropped, decision)]))
 

@@ -20,6 +20,7 @@ from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput
 from holdfast.guarantees.estimate import Estimate
 from holdfast.guarantees.estimate import estimate as measured
+from holdfast.jsonable import finite_or_none
 from holdfast.places import fetch
 
 
@@ -76,7 +77,7 @@ def record(told: Estimate, names: list[str]) -> dict[str, Any]:
     squares = {"sigma2": told.sigma2, "pooled2": told.pooled2, "G2": told.G2, "plain2": told.plain2}
     workers = zip(names, told.gradients, told.each2, strict=True)
     each = {name: {"gradients": k, "sigma": math.sqrt(square)} for name, k, square in workers}
-    balance = told.balance if math.isfinite(told.balance) else None
+    balance = finite_or_none(told.balance)
     return {**roots, **squares, "noise2": told.noise2, "balance": balance, "d": told.d, "workers": each}
 
 

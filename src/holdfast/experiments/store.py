@@ -13,6 +13,7 @@ from typing import Any
 
 from holdfast.disk import NotRegular, read_note, read_regular
 from holdfast.errors import BadInput
+from holdfast.jsonable import finite_or_none
 from holdfast.training import Run
 from holdfast.training.code import read_code
 from holdfast.training.folder import FORMAT, Folder, first_of, in_use, lines_of, read_record, write_text
@@ -101,7 +102,7 @@ class Entry:
         told = [value for line in self.evaluations for value in line.values()]
         each = self.facts.get("workers")
         told += each if isinstance(each, list) else [each]
-        if not all(value is None or _number(value) for value in (self.seconds, *facts, *told)):
+        if not all(value is None or sound_number(value) is not None for value in (self.seconds, *facts, *told)):
             raise BadInput("its evaluations, facts or seconds are not finite numbers")
 
 
@@ -226,8 +227,9 @@ def entry(place: Path) -> Entry:
     return found
 
 
-def _number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < 1e300
+def sound_number(value: object) -> float | None:
+    """A number of a record; None for what a damaged record holds instead."""
+    return finite_or_none(value, below=1e300)
 
 
 def _sound(place: Path, run: Run) -> bool:
@@ -265,7 +267,6 @@ def _summary(place: Path, name: str) -> Entry | None:
 
 def _seconds(path: Path) -> float | None:
     try:
-        found = json.loads(read_note(path))["seconds"]
-        return float(found) if _number(found) else None
+        return sound_number(json.loads(read_note(path))["seconds"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

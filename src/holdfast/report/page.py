@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from html import escape
@@ -13,6 +12,7 @@ from typing import Any
 
 from holdfast.disk import write_whole
 from holdfast.errors import BadInput, article
+from holdfast.jsonable import to_json
 
 LISTS, COUNTS = ("setting", "rules", "attacks", "cells"), ("rounds", "workers", "liars")
 KEYS: dict[str, Any] = {"title": str} | dict.fromkeys(LISTS, list) | dict.fromkeys(COUNTS, int)
@@ -44,7 +44,7 @@ def write(data: Mapping[str, Any], out: Path) -> None:
         "paragraph": escape(_paragraph(data)),
         "setting": "".join(f"<dt>{escape(str(a))}</dt><dd>{escape(str(b))}</dd>" for a, b in data["setting"]),
         "table": _table(data),
-        "data": json.dumps(_plain(data)).translate(HARMFUL),
+        "data": json.dumps(to_json(data)).translate(HARMFUL),
     }
     template = files("holdfast.report").joinpath("page.html").read_text(encoding="utf-8")
     page = re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)  # one pass: what is put in is not read
@@ -87,17 +87,8 @@ def _has(who: str, given: Any, keys: dict[str, Any]) -> None:
             )
 
 
-def _plain(given: Any) -> Any:
-    """As JSON can say it: NaN and the infinities are not known, None."""
-    if isinstance(given, Mapping):
-        return {str(key): _plain(value) for key, value in given.items()}
-    if isinstance(given, list | tuple):
-        return [_plain(value) for value in given]
-    return None if isinstance(given, float) and not math.isfinite(given) else given
-
-
 def _accuracies(data: Mapping[str, Any]) -> dict[tuple[str, str], float | None]:
-    return {(cell["rule"], cell["attack"]): _plain(cell["accuracy"]) for cell in data["cells"]}
+    return {(cell["rule"], cell["attack"]): to_json(cell["accuracy"]) for cell in data["cells"]}
 
 
 def _paragraph(data: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from holdfast.decision import Decision
 from holdfast.driver import decide
 from holdfast.errors import BadInput, listing
 from holdfast.guarantees.certificate import certificate
+from holdfast.jsonable import finite_or_none
 from holdfast.reading import read
 from holdfast.rules.base import CoordinateRule
 from holdfast.training.messages import RULE, VOTE, Sent, gather, generator
@@ -95,8 +96,8 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: b
             *_told(run, sent, decision),
             norm=_norm(decision.value),
             winner=winner.name,
-            lead=_plain(winner.lead),
-            margin=_plain(margin),
+            lead=finite_or_none(winner.lead),
+            margin=finite_or_none(margin),
             events=events,
             kappa=certified(run, sent, decision) if certify else None,
         )
@@ -105,7 +106,7 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: b
 def certified(run: Run, sent: Sent, decision: Decision) -> float | None:
     """The certificate of a round; a rule without an f is asked about as many liars as there are."""
     try:
-        return _plain(certificate(decision, sent.rows, f=run.byzantine if run.f == 0 else None).kappa)
+        return finite_or_none(certificate(decision, sent.rows, f=run.byzantine if run.f == 0 else None).kappa)
     except BadInput as refusal:  # half of the workers or more may lie: nothing can be proved
         log.debug("no certificate: %s", refusal)
         return None
@@ -170,9 +171,4 @@ def _noted(sent: Sent, decision: Decision) -> list[str]:
 
 def _norm(value: np.ndarray) -> float | None:
     with np.errstate(over="ignore"):
-        return _plain(float(np.sqrt(np.square(value, dtype=np.float64).sum())))
-
-
-def _plain(number: float) -> float | None:
-    """As JSON can say it."""
-    return float(number) if np.isfinite(number) else None
+        return finite_or_none(float(np.sqrt(np.square(value, dtype=np.float64).sum())))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import math
 import signal
 import threading
 import time
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import BadInput, MissingExtra, Unwritable
+from holdfast.jsonable import to_json
 from holdfast.training.folder import OWN, Folder
 from holdfast.training.loop import rashb, two_phase_rashb
 from holdfast.training.own import known
@@ -177,25 +177,6 @@ def interruptible() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
-def plain(found: Any) -> Any:
-    """As JSON can say it: plain numbers, None for those that are not finite.
-
-    >>> plain({"loss": np.float32(0.5), "each": np.array([1.0, np.nan])})
-    {'loss': 0.5, 'each': [1.0, None]}
-    """
-    if isinstance(found, dict):
-        return {str(name): plain(value) for name, value in found.items()}
-    if hasattr(found, "tolist"):
-        found = found.tolist()
-    if isinstance(found, (list, tuple)):
-        return [plain(value) for value in found]
-    if isinstance(found, float):
-        return found if math.isfinite(found) else None
-    if found is None or isinstance(found, (bool, int, str)):
-        return found
-    raise BadInput(f"an evaluation gave {type(found).__name__}; it gives numbers, texts and lists of them.")
-
-
 def fingerprint(task: Task) -> str:
     """What tells a task from another that the same record could be run with: its first model, and its own mark."""
     first = task.start()
@@ -212,9 +193,9 @@ def rounds(run: Run, task: Task, state: State, certify: bool = False) -> Iterato
         if not certify:
             del line["kappa"]
         if state.round % run.every == 0 or state.round == run.rounds:
-            line["evaluation"] = plain(task.evaluate(state.model.copy()))
+            line["evaluation"] = to_json(task.evaluate(state.model.copy()), "an evaluation")
             if state.round == run.rounds:
-                line["averaged"] = plain(task.evaluate(state.average.astype(state.model.dtype)))
+                line["averaged"] = to_json(task.evaluate(state.average.astype(state.model.dtype)), "an evaluation")
         yield line
 
 

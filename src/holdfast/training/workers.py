@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from holdfast.attacks import Attack
 from holdfast.data import Dataset, Share, deal, load, standardised
 from holdfast.errors import BadInput
+from holdfast.jsonable import finite_or_none
 from holdfast.training.gradients import Gradients, Loss, together
 from holdfast.training.messages import BALLOT, BATCH, PROBE, generator
 from holdfast.training.models import build
@@ -196,7 +197,7 @@ class Workers:
             loss = float(self.loss(answers, self.labels[at]))
         return {
             "accuracy": float(right.mean()),
-            "loss": loss if np.isfinite(loss) else None,
+            "loss": finite_or_none(loss),
             "gradient_norm": self._slope(),
             "workers": [round(float(part.mean()), 4) if len(part) else None for part in by_worker],
         }
@@ -209,7 +210,7 @@ class Workers:
         total = self.loss(self.module(together(x)), y.flatten(0, 1))
         slopes = torch.autograd.grad(total, self.gradients.trained, allow_unused=True)
         norm = float(torch.cat([g.reshape(-1).double() for g in slopes if g is not None]).norm())
-        return norm if np.isfinite(norm) else None
+        return finite_or_none(norm)
 
 
 def fill(module: nn.Module, vector: np.ndarray) -> nn.Module:

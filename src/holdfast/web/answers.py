@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import lru_cache
-from math import isfinite, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from holdfast.errors import BadInput
 from holdfast.experiments.where import short
 from holdfast.guarantees.bounds import bounds, own
 from holdfast.guarantees.certificate import certificate
+from holdfast.jsonable import finite_or_none
 from holdfast.reading import read
 from holdfast.twophase import TwoPhase, Winner
 from holdfast.web.rounds import SECONDS, Round, Told, chosen
@@ -96,7 +97,7 @@ def _certified(asked: Round, decision: Decision, f: int) -> Told | None:
         "anywhere": found.anywhere,
         "region": sqrt(found.kappa) * asked.deviation,
     }
-    finite = {name: value if value is not None and isfinite(value) else None for name, value in numbers.items()}
+    finite = {name: finite_or_none(value) for name, value in numbers.items()}
     return {**finite, "how": found.how}
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from holdfast.errors import BadInput
 from holdfast.experiments.paper import cell_of, printed
-from holdfast.experiments.store import ARCHIVE, Entry, apart, archive, entry
+from holdfast.experiments.store import ARCHIVE, Entry, apart, archive, entry, sound_number
 from holdfast.report.groups import bare, label
 from holdfast.training import Run
 from holdfast.training.folder import in_use, lines_of
@@ -97,7 +97,7 @@ class Live:
             "rounds": len(lines),
             "kept": [str(line.get("kept", ""))[: one.run.workers] for line in part],
             "winner": "".join(str(line.get("winner") or ".")[0] for line in part),
-            **{name: [_finite(line.get(name)) for line in part] for name in columns},
+            **{name: [sound_number(line.get(name)) for line in part] for name in columns},
             "events": events[-EVENTS:],
         }
 
@@ -194,9 +194,9 @@ class Live:
 def row(one: Entry) -> Told:
     """What the list shows of a run."""
     run = one.run
-    curve = [(at, value) for at, value in one.curve() if type(at) is int and _finite(value) is not None]
+    curve = [(at, value) for at, value in one.curve() if type(at) is int and sound_number(value) is not None]
     thin = -(-len(curve) // CURVE) or 1
-    facts = {name: _finite(one.facts.get(name)) for name in ("rounds", "outer", "liars", "skipped")}
+    facts = {name: sound_number(one.facts.get(name)) for name in ("rounds", "outer", "liars", "skipped")}
     return {
         "key": one.key,
         "state": one.state,
@@ -254,7 +254,3 @@ def _number(query: dict[str, str], name: str) -> int:
 
 def _list(given: Any) -> list[Any]:
     return given if isinstance(given, list) else []
-
-
-def _finite(value: Any) -> float | None:
-    return value if type(value) in (int, float) and abs(value) < 1e300 else None

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from flwr.app import Message, MetricRecord
 
 from holdfast.engines.flower.limits import TooMuch, check_counts
-
-
-def number(value: Any) -> float | None:
-    """A finite float, or None: what clients send may be anything."""
-    if not isinstance(value, (int, float)):
-        return None
-    try:
-        found = float(value)
-    except OverflowError:
-        return None
-    return found if math.isfinite(found) else None
+from holdfast.jsonable import finite_or_none
 
 
 def reported(reply: Message) -> list[MetricRecord]:
@@ -33,7 +22,7 @@ def numbers(reply: Message) -> dict[str, float]:
         check_counts(reply)
     except TooMuch:
         return {}
-    found = {str(name): number(value) for record in reported(reply) for name, value in record.items()}
+    found = {str(name): finite_or_none(value) for record in reported(reply) for name, value in record.items()}
     return {name: value for name, value in found.items() if value is not None}
 
 

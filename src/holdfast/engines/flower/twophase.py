@@ -16,10 +16,11 @@ from holdfast.elections import Ballot
 from holdfast.engines.flower.arguments import seconds
 from holdfast.engines.flower.differences import stepped
 from holdfast.engines.flower.limits import TooMuch, check_counts
-from holdfast.engines.flower.metrics import number, reported
+from holdfast.engines.flower.metrics import reported
 from holdfast.engines.flower.replies import Gathered, failure, record_of
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput
+from holdfast.jsonable import finite_or_none
 from holdfast.twophase import TwoPhase
 
 log = logging.getLogger("flwr.holdfast")
@@ -71,7 +72,12 @@ class TwoPhaseStrategy(RobustStrategy):
         reports = [(came.nodes.index(node), losses) for node, losses in votes.items()]
         winner = self.rule.elect(both, reports)
         decision: Decision = getattr(both, winner.name)
-        told = {"winner": winner.name, "lead": number(float(winner.lead)), "votes": len(votes), "bad_votes": bad}
+        told = {
+            "winner": winner.name,
+            "lead": finite_or_none(float(winner.lead)),
+            "votes": len(votes),
+            "bad_votes": bad,
+        }
         told["no_vote"] = [str(node) for node in voters if node not in votes and str(node) not in bad]
         if winner.why:
             told["why"] = winner.why
@@ -119,6 +125,6 @@ def _losses(reply: Message) -> tuple[float, float] | None:
         for name in CANDIDATES:
             value = record.get(name)
             if isinstance(value, (int, float)):
-                found = number(value)
+                found = finite_or_none(value)
                 losses[name] = math.inf if found is None else found
     return (losses["inner"], losses["outer"]) if len(losses) == 2 else None

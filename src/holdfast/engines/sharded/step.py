@@ -18,6 +18,7 @@ from holdfast.engines.sharded.reduce import candidates, check, refuse_parts
 from holdfast.engines.sharded.watch import RankFailed, at
 from holdfast.engines.sharded.wire import Wire
 from holdfast.errors import BadInput
+from holdfast.jsonable import finite_or_none
 from holdfast.twophase import TwoPhase
 
 log = logging.getLogger("holdfast")
@@ -95,7 +96,7 @@ def two_phase_step(
     winner = rule.elect(both, [(rank, tuple(told)) for rank, told in enumerate(wire.shards(losses).tolist())])
     _load(parameters, buffers, models[winner.name == "outer"])
     decision: Decision = getattr(both, winner.name)
-    told = {"winner": winner.name, "lead": float(winner.lead) if np.isfinite(winner.lead) else None}
+    told = {"winner": winner.name, "lead": finite_or_none(winner.lead)}
     ledger.add(step, decision, **told, votes=winner.reports)
     at(step, done=True)
     return Step(decision, winner.name, float(winner.lead), winner.reports)
