@@ -13,7 +13,7 @@ from holdfast.rules import CATALOGUE
 SOURCE = Path(holdfast.__file__).parent
 ORDER = [
     {"disk", "errors", "npz", "renamed"},
-    {"arrays", "checks", "journal", "jsonable"},
+    {"arrays", "checks", "figures", "journal", "jsonable"},
     {"choice", "places", "structure", "values"},
     {"elections", "host"},
     {"leaves"},

@@ -845,7 +845,7 @@ def test_the_picture_is_the_same_every_time(tmp_path: Path) -> None:
 def test_the_picture_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from holdfast.data.picture import draw
 
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(BadInput, match=r"holdfast\[plot\]"):
         draw(made([9]), deal(made([9]), Natural(), 1, 2, 1), tmp_path / "a.svg")
 

@@ -120,3 +120,8 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object], *, s
         with suppress(OSError):
             beside.unlink()
         raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all, in UTF-8; what UTF-8 has no bytes for is written as an escape."""
+    write_whole(path, text.encode(errors="backslashreplace"))

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from holdfast.cli.example import example
 from holdfast.cli.wide import Screen
+from holdfast.disk import write_text
 from holdfast.errors import BadInput
 from holdfast.experiments.demo import BASE, LIARS, RULES, SETS, WORKERS, accuracies, cells, page
 from holdfast.experiments.pool import trained
@@ -59,7 +60,7 @@ def demo(
             console.print(f"{name} is {rule!r}", soft_wrap=True, highlight=False)
     out = folder / "index.html"
     write(page(results, attacks, rounds), out)
-    (folder / "accuracies.json").write_text(json.dumps(accuracies(results, attacks, rounds, seed), indent=1) + "\n")
+    write_text(folder / "accuracies.json", json.dumps(accuracies(results, attacks, rounds, seed), indent=1) + "\n")
     console.print(f"Curves, votes and who was kept: open {out}", soft_wrap=True)
 
 

@@ -11,6 +11,7 @@ import typer
 from holdfast.cli.example import example
 from holdfast.cli.live import carrier, counted, failures, named, varied, watch
 from holdfast.cli.wide import say
+from holdfast.disk import write_text
 from holdfast.errors import BadInput
 from holdfast.experiments.pool import cores
 from holdfast.experiments.store import Store
@@ -58,7 +59,7 @@ def sweep(
     if no_lock:
         os.environ[NO_LOCK] = "1"
     if sample and not file.exists():
-        file.write_text(SAMPLE)
+        write_text(file, SAMPLE)
         say(f"wrote {file}", err=True)
     runs = those(read(file), only or [])
     if not runs:

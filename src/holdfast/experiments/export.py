@@ -174,6 +174,7 @@ def _name(one: Entry) -> str:
 
 
 def _moved(source: Path, target: Path) -> None:
+    """Replace a run's event files. TensorBoard writes and names them itself, so `write_whole` cannot."""
     target.mkdir(exist_ok=True)
     for old in target.glob("events.out.tfevents.*"):
         old.unlink()

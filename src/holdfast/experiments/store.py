@@ -11,12 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from holdfast.disk import NotRegular, read_note, read_regular
+from holdfast.disk import NotRegular, read_note, read_regular, write_text
 from holdfast.errors import BadInput
 from holdfast.jsonable import finite_or_none
 from holdfast.training import Run
 from holdfast.training.code import read_code
-from holdfast.training.folder import FORMAT, Folder, first_of, in_use, lines_of, read_record, write_text
+from holdfast.training.folder import FORMAT, Folder, first_of, in_use, lines_of, read_record
 from holdfast.training.own import named
 
 Line = dict[str, Any]

@@ -12,13 +12,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from holdfast.disk import write_text
 from holdfast.errors import BadInput
 from holdfast.experiments.pool import News, carried_out
 from holdfast.experiments.store import Store, key, why_failed
 from holdfast.experiments.where import condition
 from holdfast.spec import unknown
 from holdfast.training import Run
-from holdfast.training.folder import set_damaged_aside, write_text
+from holdfast.training.folder import set_damaged_aside
 
 Runs = dict[str, Run]
 PLURAL = {"rules": "rule", "attacks": "attack", "rates": "rate", "splits": "split", "seeds": "seed"}

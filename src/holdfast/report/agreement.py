@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.experiments.paper import ON_EMNIST, ORDER, TABLES, Cell, Setting, measured, printed
 from holdfast.experiments.store import Entry
-from holdfast.report.plots import blank, save
+from holdfast.figures import new_figure, save_figure
 
 ROUNDING = 0.005  # of printed numbers
 FEW_RULES = 4  # below which ranks say nothing
@@ -102,7 +102,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 def draw(found: Iterable[Agreement], out: Path) -> None:
     """Printed against measured, a point for each cell."""
-    figure = blank(6.0, 5.4)
+    figure = new_figure(6.0, 5.4)
     axes = figure.add_subplot()
     axes.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, zorder=1)
     for one in found:
@@ -111,4 +111,4 @@ def draw(found: Iterable[Agreement], out: Path) -> None:
             axes.scatter(theirs, ours, s=14, alpha=0.75, label=f"{one.table}, {one.data}", zorder=2)
     axes.set(xlabel="accuracy, printed", ylabel="accuracy, measured", xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.legend(fontsize=7, loc="upper left")
-    save(figure, out)
+    save_figure(figure, out)

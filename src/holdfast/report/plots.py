@@ -6,19 +6,18 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from io import StringIO
-from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import BadInput, MissingExtra
+from holdfast.errors import BadInput
 from holdfast.experiments.store import Entry
+from holdfast.figures import new_figure, save_figure
 from holdfast.report.grid import WORST, Grid
 from holdfast.report.groups import Group, groups
 from holdfast.report.tables import columns, parts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f"]  # Okabe and Ito's
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
@@ -41,7 +40,7 @@ def curves(runs: Group | Iterable[Entry], out: Any) -> None:
     high = -(-many // wide)
     broad = max(PANEL[0] * wide, 4.5)
     across = max(1, min(wide, int(broad / (0.6 + LETTER * max(map(len, group.rows))))))  # names side by side
-    figure = blank(broad, PANEL[1] * high + 0.45 + 0.22 * -(-len(group.rows) // across))
+    figure = new_figure(broad, PANEL[1] * high + 0.45 + 0.22 * -(-len(group.rows) // across))
     panels = list(figure.subplots(high, wide, sharex=True, sharey=True, squeeze=False).flat)
     lines: dict[str, Any] = {}
     for axes, attack in zip(panels, group.columns, strict=False):
@@ -63,7 +62,7 @@ def curves(runs: Group | Iterable[Entry], out: Any) -> None:
     shown = [rule for rule in group.rows if rule in lines]
     names = [_text(rule) for rule in shown]
     figure.legend([lines[rule] for rule in shown], names, loc="outside lower center", ncols=across, frameon=False)
-    save(figure, out)
+    save_figure(figure, out)
 
 
 def _one(found: Sequence[Group]) -> Group:
@@ -94,7 +93,7 @@ def heat(grid: Grid, out: Any) -> None:
     if not heads:
         raise BadInput("a heat map was given an empty grid; it shows at least one number.")
     longest, slant = max(map(len, grid.rows)), 30 if max(map(len, heads)) > 9 else 0
-    figure = blank(1.0 + 0.085 * longest + 0.85 * len(heads), (0.5, 1.1)[slant > 0] + 0.36 * len(grid.rows))
+    figure = new_figure(1.0 + 0.085 * longest + 0.85 * len(heads), (0.5, 1.1)[slant > 0] + 0.36 * len(grid.rows))
     from matplotlib import colormaps
 
     axes = figure.subplots()
@@ -114,34 +113,12 @@ def heat(grid: Grid, out: Any) -> None:
     axes.set_xticks(places, [_text(head) for head in heads], fontsize=9, **turned)
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     axes.spines[:].set_visible(False)
-    save(figure, out)
-
-
-def blank(wide: float, high: float) -> Figure:
-    """An empty figure of so many inches."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("a figure", "matplotlib", "plot") from None
-    return Figure(figsize=(wide, high), layout="constrained")
+    save_figure(figure, out)
 
 
 def _text(name: str) -> str:
     """Dollars are dollars, not mathematics."""
     return name.replace("$", r"\$")
-
-
-def save(figure: Figure, out: Any) -> None:
-    """The same file every time; to an open file it is an SVG with its texts as texts."""
-    from matplotlib import rc_context
-
-    inline = hasattr(out, "write")
-    kind = ".svg" if inline else Path(out).suffix
-    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": None}
-    if kind not in dates:
-        raise BadInput(f"{out} was given for a figure; the formats are .svg, .png, .pdf.")
-    with rc_context({"svg.hashsalt": "holdfast", "svg.fonttype": "none" if inline else "path"}):
-        figure.savefig(out, format=kind[1:], metadata=dates[kind], dpi=150)
 
 
 def inline(draw: Any, what: Any, title: str) -> str:

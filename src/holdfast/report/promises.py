@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from holdfast.figures import new_figure, save_figure
 from holdfast.guarantees.bounds import bounds, everyone, least, number
 from holdfast.guarantees.criteria import CRITERIA, SPREADS
-from holdfast.report.plots import COLOURS, blank, save
+from holdfast.report.plots import COLOURS
 
 Row = dict[str, Any]
 WIDE = 5  # panels side by side
@@ -53,7 +54,7 @@ def drawn(rows: list[Row], n: int, out: Path) -> None:
     names = list(dict.fromkeys(_name(row) for row in mine))
     liars = sorted({row["f"] for row in mine})
     limit = [least(n, f)["kappa"] for f in liars]
-    picture = blank(9.0, 1.55 * -(-len(names) // WIDE) + 0.5)
+    picture = new_figure(9.0, 1.55 * -(-len(names) // WIDE) + 0.5)
     panels = picture.subplots(-(-len(names) // WIDE), WIDE, sharex=True, sharey=True, squeeze=False).ravel()
     for name, axes in zip(names, panels, strict=False):
         some = sorted((row for row in mine if _name(row) == name), key=lambda row: row["f"])
@@ -74,4 +75,4 @@ def drawn(rows: list[Row], n: int, out: Path) -> None:
     picture.supylabel("κ", fontsize=9, rotation=0)
     lines, words = panels[0].get_legend_handles_labels()
     picture.legend(lines, words, fontsize=8, loc="outside upper center", ncols=3, frameon=False)
-    save(picture, out)
+    save_figure(picture, out)

@@ -18,7 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.disk import MAX_NOTE_BYTES, NotRegular, append_regular, open_regular, read_note, read_regular, write_whole
+from holdfast.disk import (
+    MAX_NOTE_BYTES,
+    NotRegular,
+    append_regular,
+    open_regular,
+    read_note,
+    read_regular,
+    write_text,
+    write_whole,
+)
 from holdfast.errors import BadInput, Unwritable
 from holdfast.npz import read_arrays
 from holdfast.training.code import note_code
@@ -188,11 +197,6 @@ def _read(path: Path) -> dict[str, Any]:
             "use the version that wrote it, or another folder."
         )
     return found
-
-
-def write_text(path: Path, text: str) -> None:
-    """To a file, whole or not at all."""
-    write_whole(path, text.encode(errors="backslashreplace"))
 
 
 def in_use(path: Path) -> bool:
