@@ -18,7 +18,7 @@ from holdfast.experiments.sweep import Runs
 from holdfast.report.groups import bare, differing, label, said
 from holdfast.training import Run
 
-MOST = 12  # failures that are shown
+MAX_FAILURES = 12  # failures that are shown
 ALWAYS = ("workers", "byzantine", "data", "split", "vote_batch")  # of a run's name
 
 
@@ -96,6 +96,6 @@ def _table(board: Board, more: Iterable[str]) -> Group:
         out.add_row(Text(named(run, more)), f"{live.round}/{run.rounds}", bar, shown)
     return Group(
         *([out] if board.running else []),
-        *(Text(f"failed: {text}", style="red") for text in failures(board, more)[-MOST:]),
+        *(Text(f"failed: {text}", style="red") for text in failures(board, more)[-MAX_FAILURES:]),
         Text(f"{counted(board)}; about {spoken(board.seconds())} left", style="bold"),
     )

@@ -15,7 +15,7 @@ from holdfast.figures import new_figure, save_figure
 FORMATS = (".svg", ".png", ".pdf")
 CELL = 0.17  # inches between workers, and between classes with short names
 SEEN = 1.5  # square points; a single image among hundreds is still a dot
-MOST = 400  # workers or classes that can be told apart
+MAX_WORKERS = 400  # workers or classes that can be told apart
 
 
 def draw(dataset: Dataset, shares: list[Share], out: Path, title: str = "") -> None:
@@ -24,8 +24,8 @@ def draw(dataset: Dataset, shares: list[Share], out: Path, title: str = "") -> N
         raise BadInput(f"{out} was given; the formats are {', '.join(FORMATS)}.")
     table = counts(dataset, shares)
     workers, classes = table.shape
-    if not 1 <= workers <= MOST:
-        raise BadInput(f"draw was given {workers} workers; a picture shows 1 to {MOST}.")
+    if not 1 <= workers <= MAX_WORKERS:
+        raise BadInput(f"draw was given {workers} workers; a picture shows 1 to {MAX_WORKERS}.")
     long = max(map(len, dataset.classes)) > 2
     wide = CELL * (2.4 if classes <= 20 else 1)
     figure = new_figure(1.6 + max(3.2, wide * classes), 1.3 + long * 0.5 + CELL * max(6, workers))

@@ -13,7 +13,7 @@ import numpy as np
 from holdfast.decision import Decision
 from holdfast.disk import open_regular
 
-FAR, MOST = 5.0, 1e300  # times the middle distance: from where somebody is called far, and the most that is told
+FAR, MAX_TIMES = 5.0, 1e300  # times the middle distance: from where somebody is called far, and the most that is told
 
 
 def add(path: Path, line: dict[str, Any], *, follow: bool = False) -> None:
@@ -56,5 +56,5 @@ def _far(decision: Decision) -> dict[int, float]:
     if radii is None or not (middle := float(np.nanmedian(radii))) > 0:
         return {}
     with np.errstate(over="ignore"):
-        times = np.minimum(radii / middle, MOST)
+        times = np.minimum(radii / middle, MAX_TIMES)
     return {i: float(f"{times[i]:.3g}") for i in decision.excluded if times[i] > FAR}

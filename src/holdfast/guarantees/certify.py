@@ -18,7 +18,7 @@ from holdfast.disk import write_whole
 from holdfast.driver import decide
 from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import tolerance
-from holdfast.guarantees.criteria import MOST, SPREADS, check_size, ratios, subsets, worst
+from holdfast.guarantees.criteria import MAX_SETS, SPREADS, check_size, ratios, subsets, worst
 from holdfast.guarantees.instances import drawn, structured
 from holdfast.reading import read
 from holdfast.spec import parse_rule
@@ -57,9 +57,9 @@ class Search:
         tolerance(rule, self.n, self.f)
         if rule.random:
             raise BadInput(f"{self.rule} draws at random; a search needs a rule that answers alike each time.")
-        if comb(self.n, self.f) > MOST:
+        if comb(self.n, self.f) > MAX_SETS:
             many = f"n = {self.n} and f = {self.f} have {comb(self.n, self.f):.1g} honest sets to look at in each round"
-            raise BadInput(f"{many}; take fewer workers, so that there are at most {MOST}.")
+            raise BadInput(f"{many}; take fewer workers, so that there are at most {MAX_SETS}.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from holdfast.twophase import Cent2P, Mean2P
 SEARCHED, COVERED = 100, 20  # workers up to which MeanExact ends its search; liars up to which MDA does
 MANY = 300  # workers beyond which n² distances are too dear
 SURE = 1e-9  # probability of a draw without an honest candidate that nobody minds
-MOST = 5  # rules in a list
+MAX_ADVICE = 5  # rules in a list
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def choose(
     found = [_advice(rule, n, f, d, why) for rule, why in _one_phase(n, f, heterogeneous)]
     found.sort(key=lambda advice: (advice.constant(criterion), advice.cost))
     first = [_elected(n, f, heterogeneous, d)] if votes and f > 1 and n <= MANY else []  # Outer needs all distances
-    return (first + found)[:MOST]
+    return (first + found)[:MAX_ADVICE]
 
 
 def _one_phase(n: int, f: int, heterogeneous: bool) -> list[tuple[Any, str]]:

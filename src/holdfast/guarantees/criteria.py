@@ -25,7 +25,7 @@ from holdfast.checks import check_whole
 from holdfast.errors import BadInput
 
 CRITERIA = {"lambda": "λ", "kappa": "κ", "xi": "ξ", "zeta": "ζ"}
-MOST = 100_000  # sets S that are looked at one by one; beyond, a search
+MAX_SETS = 100_000  # sets S that are looked at one by one; beyond, a search
 WORKERS = 10_000_000  # for which constants are told
 HELD = 1 << 20  # numbers that are held at once
 SAME = 64 * np.finfo(float).eps  # of the largest number: differences below are rounding
@@ -107,7 +107,7 @@ def subsets(n: int, f: int) -> Array:
     return masks
 
 
-def worst(criterion: str, F: Any, X: Any, f: int, most: int = MOST) -> Worst:
+def worst(criterion: str, F: Any, X: Any, f: int, most: int = MAX_SETS) -> Worst:
     """The largest ratio over every S that could be honest; over more than `most` sets, the largest that a climb finds.
 
     >>> worst("kappa", [0.5], [[0.0], [1.0], [9.0]], 1).how

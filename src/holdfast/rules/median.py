@@ -11,7 +11,7 @@ from holdfast.values import Count, NonNegative
 
 STEPS, STILL = 2000, 1e-10  # most steps of the search; how little of a radius the answer may still move
 NEWTON = 200  # vectors up to which a step may solve an equation of that size, and how many steps may
-MOST = 1e290  # a squared distance that leaves room for sums
+MAX_SQUARE = 1e290  # a squared distance that leaves room for sums
 ROUNDING = 1e-13  # of a sum of products of distances, relative to the sum of their sizes
 
 
@@ -59,7 +59,7 @@ class GeometricMedian(DistanceRule):
             return w
         centre = int(np.sort(D, axis=1)[:, n // 2].argmin())
         place = np.where(np.isinf(D[centre]), centre, np.arange(n))  # what is still out of sight counts as the centre
-        return np.bincount(place, _search(np.minimum(D[np.ix_(place, place)], MOST)), n)
+        return np.bincount(place, _search(np.minimum(D[np.ix_(place, place)], MAX_SQUARE)), n)
 
 
 def _lengths(D: Distances, w: Weights) -> np.ndarray:

@@ -164,10 +164,10 @@ class Gradients:
         rows = dict(zip(map(id, self.trained), self._views(out), strict=True))
         fresh = set(rows)  # what nothing was added to yet
         for (layer, given, _), slope in zip(uses, slopes, strict=True):
-            for owner, some, part in _by_worker(layer, given, slope, w):
+            for owner, workers, part in _by_worker(layer, given, slope, w):
                 if id(owner) not in rows:  # frozen
                     continue
-                rows[id(owner)][some].copy_(part) if id(owner) in fresh else rows[id(owner)][some].add_(part)
+                rows[id(owner)][workers].copy_(part) if id(owner) in fresh else rows[id(owner)][workers].add_(part)
             fresh -= {id(owner) for owner in layer.parameters()}
         for unused in fresh:
             rows[unused].zero_()
@@ -275,13 +275,13 @@ def _by_worker(layer: Layer, given: Tensor, slope: Tensor, w: int) -> Iterator[t
     out, channels, *kernel = layer.weight.shape
     many = max(1, CACHE // max(1, seen[0].numel()))
     for at in range(0, w, many):  # what a convolution saw is many times its input: a piece that stays in the cache
-        some = slice(at, min(at + many, w))
-        columns = seen[some].reshape(some.stop - at, -1, layer.weight[0].numel())
-        slopes = slope[some].reshape(some.stop - at, -1, out)
+        workers = slice(at, min(at + many, w))
+        columns = seen[workers].reshape(workers.stop - at, -1, layer.weight[0].numel())
+        slopes = slope[workers].reshape(workers.stop - at, -1, out)
         weight = torch.bmm(slopes.transpose(1, 2), columns)
-        yield layer.weight, some, weight.view(-1, out, *kernel, channels).movedim(-1, 2) if conv else weight
+        yield layer.weight, workers, weight.view(-1, out, *kernel, channels).movedim(-1, 2) if conv else weight
         if layer.bias is not None:
-            yield layer.bias, some, slopes.sum(dim=1)
+            yield layer.bias, workers, slopes.sum(dim=1)
 
 
 def _windows(layer: nn.Conv2d, given: Tensor) -> Tensor:

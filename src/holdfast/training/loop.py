@@ -74,14 +74,14 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: b
         state.average += (state.model - state.average) / (t + 1)
         sent = gather(run, task, state, t)
         try:
-            both = run.rule.propose(_read(run, sent, state), rng=generator(run, RULE, t), start=state.last)
+            candidates = run.rule.propose(_read(run, sent, state), rng=generator(run, RULE, t), start=state.last)
         except BadInput as refusal:
             yield _skipped(state, sent, t, refusal)
             continue
-        models = [state.stepped(run, one.value, t) for one in (both.inner, both.outer)]
+        models = [state.stepped(run, decided.value, t) for decided in (candidates.inner, candidates.outer)]
         losses = task.losses(models, sent.who, t)
-        winner = run.rule.elect(both, _reports(run, sent, losses, t))
-        decision = getattr(both, winner.name)
+        winner = run.rule.elect(candidates, _reports(run, sent, losses, t))
+        decision = getattr(candidates, winner.name)
         honest = losses[sent.who < run.honest]
         with np.errstate(invalid="ignore"):
             margin = float((honest[:, 0] - honest[:, 1]).mean()) if len(honest) else 0.0

@@ -53,7 +53,7 @@ def paper(rule: str, attack: str = "none", rate: float = 0.4, text: bool = True,
     if rate not in RATES:
         raise BadInput(f"paper was given rate = {rate!r}; it has 0.1, 0.2 and 0.4.")
     f = RATES[rate][0 if text else 1]
-    words: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "rule": parse(RULES[rule].format(f=f), AGGREGATORS),
         "attack": NoAttack() if attack == "none" else seven(text, WORKERS)[attack],
         "workers": WORKERS,
@@ -68,7 +68,7 @@ def paper(rule: str, attack: str = "none", rate: float = 0.4, text: bool = True,
         "momentum": 0.0,
         "every": 50,
     }
-    return Run(**words | ({} if text else _program(rule, words["rule"], f)) | changes)
+    return Run(**fields | ({} if text else _program(rule, fields["rule"], f)) | changes)
 
 
 def _program(name: str, rule: Any, f: int) -> dict[str, Any]:

@@ -170,9 +170,9 @@ class Run:
     def two_phase(self) -> bool:
         return isinstance(self.rule, TwoPhase)
 
-    def changed(self, **words: Any) -> Run:
+    def changed(self, **changes: Any) -> Run:
         """The same with other fields."""
-        return replace(self, **words)
+        return replace(self, **changes)
 
     def record(self) -> dict[str, Any]:
         """All fields in plain values; rules and attacks as their text."""

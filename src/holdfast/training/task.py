@@ -78,10 +78,12 @@ class Functions:
         return np.array([[_felt(self.loss, int(worker), model.copy(), t) for model in models] for worker in who])
 
     def evaluate(self, model: Vector) -> dict[str, Any]:
-        found = self.evaluation(model.copy()) if self.evaluation else {}
-        if not isinstance(found, Mapping):
-            raise BadInput(f"Functions was given an evaluation that answers {found!r}; it answers names with numbers.")
-        return dict(found)
+        evaluation = self.evaluation(model.copy()) if self.evaluation else {}
+        if not isinstance(evaluation, Mapping):
+            raise BadInput(
+                f"Functions was given an evaluation that answers {evaluation!r}; it answers names with numbers."
+            )
+        return dict(evaluation)
 
 
 def _felt(loss: Callable[[int, Vector, int], float], worker: int, model: Vector, t: int) -> float:

@@ -42,8 +42,8 @@ class Result:
     @property
     def accuracy(self) -> float:
         """Of the last model, on everybody's test data; nan if nobody measured it."""
-        found = self.final.get("accuracy")
-        return float("nan") if found is None else float(found)
+        final = self.final.get("accuracy")
+        return float("nan") if final is None else float(final)
 
     @property
     def final(self) -> Line:
@@ -52,8 +52,8 @@ class Result:
 
     def curve(self, name: str = "accuracy") -> list[tuple[int, float]]:
         """(rounds done, value) of every evaluation."""
-        found = ((line["round"] + 1, line["evaluation"].get(name)) for line in self.lines if "evaluation" in line)
-        return [(at, value) for at, value in found if value is not None]
+        values = ((line["round"] + 1, line["evaluation"].get(name)) for line in self.lines if "evaluation" in line)
+        return [(at, value) for at, value in values if value is not None]
 
     def kept(self) -> np.ndarray:
         """(rounds, workers) letters: k kept, - excluded, x dropped, . absent; a column is a worker's history."""
@@ -70,9 +70,9 @@ class Result:
         return sum(not line["kept"] for line in self.lines)
 
     def __repr__(self) -> str:
-        told = f", accuracy {self.accuracy:.4f}" if "accuracy" in self.final else ""
+        accuracy = f", accuracy {self.accuracy:.4f}" if "accuracy" in self.final else ""
         lost = f", {self.skipped} of them skipped" if self.skipped else ""
-        return f"Result({self.run.rule!r} under {self.run.attack!r}: {len(self.lines)} rounds{lost}{told})"
+        return f"Result({self.run.rule!r} under {self.run.attack!r}: {len(self.lines)} rounds{lost}{accuracy})"
 
     def events(self) -> list[tuple[int, str]]:
         """(round, what happened) of all that was out of the ordinary."""
@@ -99,80 +99,80 @@ def train(
     known(run)
     if getattr(task, "run", run) != run:
         raise BadInput("train was given a task that was built for another run; build it from the same one.")
-    kept = None if folder is None else Folder(Path(folder), run, OWN if task is None else fingerprint(task))
-    if kept and kept.done:
-        return Result(run, kept.whole(), *kept.models())
+    place = None if folder is None else Folder(Path(folder), run, OWN if task is None else fingerprint(task))
+    if place and place.done:
+        return Result(run, place.whole(), *place.models())
     with threads(run.threads):
         task = task or _workers(run, data)
         if task.workers != run.workers:
             raise BadInput(f"train was given {run.workers} workers by its run and {task.workers} by its task; agree.")
         try:
-            with kept.held() if kept else nullcontext():
-                return _trained(run, kept, task, on_round, save, certify)
+            with place.held() if place else nullcontext():
+                return _trained(run, place, task, on_round, save, certify)
         except OSError as error:
-            if kept is None or error.errno not in DISK:
+            if place is None or error.errno not in DISK:
                 raise
             raise Unwritable(
-                f"{kept.path} cannot be written ({error.strerror}); make room or name another folder, "
+                f"{place.path} cannot be written ({error.strerror}); make room or name another folder, "
                 "then the same command goes on from what was saved."
             ) from None
 
 
 def _trained(
-    run: Run, kept: Folder | None, task: Task, on_round: Listener | None, save: float, certify: bool
+    run: Run, place: Folder | None, task: Task, on_round: Listener | None, save: float, certify: bool
 ) -> Result:
     state = State.first(run, task)
-    state = (kept.state(state) if kept else None) or state
-    lines = list(kept.lines()) if kept else []
+    state = (place.state(state) if place else None) or state
+    lines = list(place.lines()) if place else []
     try:
-        with closing(_saved(run, task, state, kept, save, certify)) as news, interruptible() as asked:
+        with closing(_saved(run, task, state, place, save, certify)) as news, interruptible() as interrupts:
             for new in news:
                 lines.append(new)
                 if on_round:
                     on_round(new)
-                if asked:
+                if interrupts:
                     raise KeyboardInterrupt
-        if kept:
-            kept.finish(state)
+        if place:
+            place.finish(state)
     finally:
-        if kept:
-            kept.spent()
+        if place:
+            place.spent()
     return Result(run, lines, state.model, state.average)
 
 
-def _saved(run: Run, task: Task, state: State, kept: Folder | None, save: float, certify: bool) -> Generator[Line]:
+def _saved(run: Run, task: Task, state: State, place: Folder | None, save: float, certify: bool) -> Generator[Line]:
     """The rounds' lines, written down from time to time, and when somebody stops in between."""
     waiting: list[Line] = []
     saved = time.monotonic()
     for line in rounds(run, task, state, certify):
         waiting.append(line)
-        if kept and (time.monotonic() - saved > save or state.round == run.rounds):
-            kept.add(waiting, state)
+        if place and (time.monotonic() - saved > save or state.round == run.rounds):
+            place.add(waiting, state)
             waiting, saved = [], time.monotonic()
         try:
             yield line
         except GeneratorExit:
-            if kept and waiting:
-                kept.add(waiting, state)
+            if place and waiting:
+                place.add(waiting, state)
             raise
 
 
 @contextmanager
 def interruptible() -> Iterator[list[int]]:
     """An interrupt waits for the end of the round, so that nothing of it is lost; a second one does not wait."""
-    asked: list[int] = []
+    interrupts: list[int] = []
 
     def note(number: int, _: Any) -> None:
-        if asked:
+        if interrupts:
             raise KeyboardInterrupt
-        asked.append(number)
+        interrupts.append(number)
 
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        yield asked
+        yield interrupts
         return
     before = signal.signal(signal.SIGINT, note)
     try:
-        yield asked
+        yield interrupts
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -180,9 +180,9 @@ def interruptible() -> Iterator[list[int]]:
 def fingerprint(task: Task) -> str:
     """What tells a task from another that the same record could be run with: its first model, and its own mark."""
     first = task.start()
-    found = hashlib.sha256(first.tobytes())
-    found.update(getattr(task, "mark", bytes)())
-    return f"{type(task).__name__} from {first.size} numbers {found.hexdigest()[:16]}"
+    digest = hashlib.sha256(first.tobytes())
+    digest.update(getattr(task, "mark", bytes)())
+    return f"{type(task).__name__} from {first.size} numbers {digest.hexdigest()[:16]}"
 
 
 def rounds(run: Run, task: Task, state: State, certify: bool = False) -> Iterator[Line]:

@@ -92,10 +92,10 @@ class Workers:
 
     def mark(self) -> bytes:
         """What the first model does not tell: the images, their labels, the loss."""
-        found = hashlib.sha256(self.images.cpu().numpy().tobytes())
-        found.update(self.labels.cpu().numpy().tobytes())
-        found.update(getattr(self.loss, "__qualname__", type(self.loss).__name__).encode())
-        return found.digest()
+        digest = hashlib.sha256(self.images.cpu().numpy().tobytes())
+        digest.update(self.labels.cpu().numpy().tobytes())
+        digest.update(getattr(self.loss, "__qualname__", type(self.loss).__name__).encode())
+        return digest.digest()
 
     def start(self) -> np.ndarray:
         return self.first.copy()
