@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import shutil
@@ -644,3 +645,10 @@ def test_a_federation_of_35_with_14_liars_is_the_simulator(rule: Any) -> None:
         assert (model == simulated.model).all()
     if rule == Mean2P(14):
         assert simulated.accuracy > 0.7
+
+
+def test_the_options_of_a_strategy_are_its_keywords() -> None:
+    from holdfast.engines.flower.arguments import StrategyOptions
+
+    parameters = inspect.signature(RobustStrategy.__init__).parameters.values()
+    assert set(StrategyOptions.__annotations__) == {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}

@@ -40,7 +40,7 @@ def data(
     dataset = load(name, folder)
     how = parse(split, SPLITS, "split")
     shares = deal(dataset, how, workers, train, test, seed)
-    say(told(dataset))
+    say(describe_dataset(dataset))
     say(f"\n{how.written()} among {workers} workers, each with\n{summary(dataset, shares)}")
     if plot is not None:
         draw(dataset, shares, plot, f"{name}, {how.written()}")
@@ -52,13 +52,13 @@ def listed(folder: Path | None) -> Table:
     columns = (Column("data set"), Column("images", justify="right"), Column("classes", justify="right"))
     table = Table(*columns, Column("where", overflow="fold"), box=None, pad_edge=False, header_style="bold")
     for name, source in SOURCES.items():
-        found = find(name, folder)
-        where = f"in {found[1]}" if found else known(name).get if name in EMBEDDED else advice(name, folder)
+        place = find(name, folder)
+        where = f"in {place[1]}" if place else known(name).get if name in EMBEDDED else advice(name, folder)
         table.add_row(name, str(source.images), str(len(source.classes)), escape(where))
     return table
 
 
-def told(dataset: Dataset) -> str:
+def describe_dataset(dataset: Dataset) -> str:
     """Size, kind and class counts in a few lines."""
     sizes = dataset.sizes()
     parts = [f"{len(dataset)} images of shape {dataset.images.shape[1:]}, {dataset.images.dtype}"]

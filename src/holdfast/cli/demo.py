@@ -71,10 +71,10 @@ def table(results: Results, attacks: str) -> Table:
     for name in (*SETS[attacks], "Worst"):
         out.add_column(name, justify="right")
     for rule in RULES:
-        found = [results[rule, attack].accuracy if (rule, attack) in results else None for attack in SETS[attacks]]
-        attacked = [value for value in found[1:] if value is not None]
+        accuracies = [results[rule, attack].accuracy if (rule, attack) in results else None for attack in SETS[attacks]]
+        attacked = [value for value in accuracies[1:] if value is not None]
         worst = min(attacked) if len(attacked) == len(SETS[attacks]) - 1 else None
-        out.add_row(rule, *map(_shade, (*found, worst)))
+        out.add_row(rule, *map(_shade, (*accuracies, worst)))
     return out
 
 

@@ -79,10 +79,10 @@ def failures(board: Board, more: Iterable[str]) -> list[str]:
 
 
 def _line(board: Board, news: News, more: Iterable[str]) -> str:
-    found = "not known" if news.accuracy is None else f"{news.accuracy:.4f}"
-    told = f"failed: {news.why}" if news.what == "failed" else f"accuracy {found}"
+    accuracy = "not known" if news.accuracy is None else f"{news.accuracy:.4f}"
+    outcome = f"failed: {news.why}" if news.what == "failed" else f"accuracy {accuracy}"
     left = spoken(board.seconds())
-    return f"[{board.there + board.done}/{len(board.runs)}, {left} left] {named(board.runs[news.key], more)}: {told}"
+    return f"[{board.there + board.done}/{len(board.runs)}, {left} left] {named(board.runs[news.key], more)}: {outcome}"
 
 
 def _table(board: Board, more: Iterable[str]) -> Group:

@@ -80,27 +80,27 @@ def run(
     Interrupted or killed, the same command goes on where it was.
     """
     sets = sets_of(folder, data, [])
-    asked = Asked(what, name, rate, rule, Setting(preset, rounds, seeds, vote_batch, sets=sets), data)
+    request = Asked(what, name, rate, rule, Setting(preset, rounds, seeds, vote_batch, sets=sets), data)
     if out is not None:
         check_target(out, ENDINGS.get(what, WRITTEN))
-    console, kept = Screen(stderr=True), Store(store)
-    known = kept.read()[0] if store.exists() else []
+    console, folder_of_runs = Screen(stderr=True), Store(store)
+    known = folder_of_runs.read()[0] if store.exists() else []
     done = {one.key for one in known if one.state == "done"}
-    runs = asked.runs()
+    runs = request.runs()
     todo = {name: run for name, run in runs.items() if name not in done}
-    needed = {TABLES[one].data for one in asked.names} or {"femnist"}
-    for wanted, found in sets.items():
-        if wanted != found and wanted in needed and found != data:
+    needed = {TABLES[one].data for one in request.names} or {"femnist"}
+    for wanted, used in sets.items():
+        if wanted != used and wanted in needed and used != data:
             console.print(
-                f"{wanted} is not there (holdfast data {wanted}), so {found} stands in; not the paper's numbers",
+                f"{wanted} is not there (holdfast data {wanted}), so {used} stands in; not the paper's numbers",
                 soft_wrap=True,
             )
     console.print(Text(f"{len(runs)} trainings, {len(runs) - len(todo)} of them done: {store}"))
     failed = []
     if todo:
-        failed = _run(todo, kept, folder, jobs, cluster, console)
+        failed = _run(todo, folder_of_runs, folder, jobs, cluster, console)
         known = Store(store).read()[0]
-    _print(asked, known, out)
+    _print(request, known, out)
     if failed:
         console.print(Text(f"the first that failed: {failed[0]}"), soft_wrap=True)
         raise typer.Exit(1)
@@ -127,15 +127,15 @@ def show(
     """
     known = Store(store).read()[0] if store.exists() else []
     setting = Setting(preset, rounds, seeds, vote_batch, sets=sets_of(None, data, known))
-    asked = Asked(what, name, rate, rule, setting, data)
+    request = Asked(what, name, rate, rule, setting, data)
     if out is not None:
         check_target(out, ENDINGS.get(what, WRITTEN))
     if data is None:
-        asked = replace(asked, setting=fuller(lambda one: cells_of(asked.names, one), setting, known))
+        request = replace(request, setting=fuller(lambda one: cells_of(request.names, one), setting, known))
     done = {one.key for one in known if one.state == "done"}
-    runs = asked.runs()
+    runs = request.runs()
     Screen(stderr=True).print(Text(f"{len(runs)} trainings, {len(runs.keys() & done)} of them done: {store}"))
-    _print(asked, known, out)
+    _print(request, known, out)
 
 
 @paper.command(epilog="Example:  holdfast paper verify --store results/paper/runs.jsonl")
@@ -152,15 +152,15 @@ def verify(
     if out is not None:
         check_target(out, DRAWN)
     known = Store(store).read()[0]
-    found = list(agreements(Setting(seeds=seeds), known))
+    checked = list(agreements(Setting(seeds=seeds), known))
     table = RichTable(*HEADS, box=None, pad_edge=False, header_style="bold")
-    for one in found:
+    for one in checked:
         table.add_row(*one.row())
     Screen().print(table)
     if out is not None:
-        draw_agreement(found, out)
+        draw_agreement(checked, out)
         say(f"the picture is in {out}")
-    ours = [one for one in found if one.data in PAPERS]
+    ours = [one for one in checked if one.data in PAPERS]
     missing = [f"{one.table}: {listing(' under '.join(cell) for cell in one.missing)}" for one in ours if one.missing]
     say(f"{sum(len(one.pairs) for one in ours)} of the paper's {_printed(ours)} results are measured on its data sets")
     for line in missing:
@@ -175,31 +175,31 @@ def toy(out: Annotated[Path | None, typer.Option(help="A file for the picture (.
     _toy(out)
 
 
-def _printed(found: Iterable[Agreement]) -> int:
-    return sum(len(one.pairs) + len(one.missing) for one in found)
+def _printed(checked: Iterable[Agreement]) -> int:
+    return sum(len(one.pairs) + len(one.missing) for one in checked)
 
 
-def _print(asked: Asked, known: list[Entry], out: Path | None) -> None:
+def _print(request: Asked, known: list[Entry], out: Path | None) -> None:
     """The tables or the figure, to a file if one is named."""
-    grids = [compared(one, asked.setting, known) for one in asked.names]
-    text = aside(asked.what, asked.setting, known) if asked.what in ASIDES else ""
-    if out is not None and asked.what != "figure":  # before anything is printed, for nobody may read on
+    grids = [compared(one, request.setting, known) for one in request.names]
+    text = aside(request.what, request.setting, known) if request.what in ASIDES else ""
+    if out is not None and request.what != "figure":  # before anything is printed, for nobody may read on
         put(text or "\n".join(map(WRITTEN[out.suffix], grids)), out)
     for shown in grids:
         printer().print(terminal(shown))
     typer.echo(text, nl=False)
-    if asked.what == "figure":
-        _figure(group(asked.names[0], asked.setting, known), out or Path(f"{asked.name}.svg"))
+    if request.what == "figure":
+        _figure(group(request.names[0], request.setting, known), out or Path(f"{request.name}.svg"))
 
 
-def _run(todo: Runs, kept: Store, data: Path | None, jobs: int, cluster: str | None, console: Console) -> list[str]:
+def _run(todo: Runs, store: Store, data: Path | None, jobs: int, cluster: str | None, console: Console) -> list[str]:
     """Carry them out; what failed, and why."""
     carry, many = carrier(cluster), jobs or cores()
     with console.status("timing a few rounds"):
         left = estimate(todo.values(), data, many)
     console.print(f"{len(todo)} to do: about {spoken(left)} with {many} at a time here")
     try:
-        board = watch(sweep(todo, kept, jobs or None, data, True, carry), todo, console)
+        board = watch(sweep(todo, store, jobs or None, data, True, carry), todo, console)
     except KeyboardInterrupt:
         console.print("stopped; the same command goes on from there")
         raise typer.Abort from None
@@ -207,12 +207,12 @@ def _run(todo: Runs, kept: Store, data: Path | None, jobs: int, cluster: str | N
     return failures(board, varied(todo))
 
 
-def _figure(found: object, out: Path) -> None:
+def _figure(group: object, out: Path) -> None:
     try:
         from holdfast.report.plots import curves
     except ImportError:
         raise MissingExtra("a figure", "matplotlib", "plot") from None
-    curves(found, out)  # type: ignore[arg-type]
+    curves(group, out)  # type: ignore[arg-type]
     say(f"the figure is in {out}")
 
 

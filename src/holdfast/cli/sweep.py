@@ -64,14 +64,16 @@ def sweep(
     runs = those(read(file), only or [])
     if not runs:
         raise BadInput(f"{file} has no run that meets {', '.join(only or [])}; try --dry-run without --only.")
-    kept, more = Store(store), varied(runs)
+    runs_there, more = Store(store), varied(runs)
     if dry_run:
         for run in runs.values():
-            say(f"{kept.state(run) or 'to do':8} {named(run, more)}")
+            say(f"{runs_there.state(run) or 'to do':8} {named(run, more)}")
         return
     carry = carrier(cluster)
     try:
-        board = watch(carry_out(runs, kept, jobs or (None if cluster else cores()), folder, retry_failed, carry), runs)
+        board = watch(
+            carry_out(runs, runs_there, jobs or (None if cluster else cores()), folder, retry_failed, carry), runs
+        )
     except KeyboardInterrupt:
         say("stopped; the same command goes on from there", err=True)
         raise typer.Abort from None

@@ -100,8 +100,8 @@ class Robust:
         opened, self.open = self.open, []
         buffers = [one.buffer for one in opened]
         layout = Layout(tuple(tuple(b.shape) for b in buffers), tuple(_named(buffers)), wire.n)
-        words = f"{self.rule!r} {layout.shapes} {layout.kinds} {self.seed} {self.step} {bool(self.last)}"
-        explain = wire.agreed(words, self.ledger.path is not None)
+        signature = f"{self.rule!r} {layout.shapes} {layout.kinds} {self.seed} {self.step} {bool(self.last)}"
+        explain = wire.agreed(signature, self.ledger.path is not None)
         came = {kind: (one.got, one.work) for kind, one in zip(layout.kinds, opened, strict=True)}
         exchange = Exchange.arrived(wire, layout, came)
         try:

@@ -39,8 +39,8 @@ class Node:
     def row(self) -> tuple[str, ...]:
         """As a line of the table."""
         kept, near, far, bad, silent = (self.letters.count(letter) for letter in "k-fxs")
-        told = (self.name, *map(str, (kept, near + far, far, bad, silent, self.bad_votes)), self.why)
-        return tuple("".join(letter if letter.isprintable() else "?" for letter in cell) for cell in told)
+        cells = (self.name, *map(str, (kept, near + far, far, bad, silent, self.bad_votes)), self.why)
+        return tuple("".join(letter if letter.isprintable() else "?" for letter in cell) for cell in cells)
 
 
 @dataclass
@@ -107,18 +107,18 @@ def nodes(lines: Lines) -> list[Node]:
 
 
 def _guilt(node: Node) -> tuple[float, float, float, str]:
-    asked = max(1, len(node.letters) - node.letters.count("."))
+    rounds = max(1, len(node.letters) - node.letters.count("."))
     failed = node.letters.count("x") + node.letters.count("s") + node.bad_votes
-    return -failed / asked, -node.letters.count("f") / asked, -node.letters.count("-") / asked, node.name.zfill(20)
+    return -failed / rounds, -node.letters.count("f") / rounds, -node.letters.count("-") / rounds, node.name.zfill(20)
 
 
 def summary(lines: Lines) -> str:
     """One sentence: rounds, skipped ones, winners."""
     history = History.of(lines)
     won = history.won
-    told = f"{history.rounds} {plural(history.rounds, 'round')}, {history.skipped} skipped"
+    counts = f"{history.rounds} {plural(history.rounds, 'round')}, {history.skipped} skipped"
     none = f", without enough votes {won['nobody']}" if won["nobody"] else ""
-    return told + (f"; elections won: Inner {won['inner']}, Outer {won['outer']}{none}" if won else "")
+    return counts + (f"; elections won: Inner {won['inner']}, Outer {won['outer']}{none}" if won else "")
 
 
 def write(lines: Lines, out: Path, who: str = "node") -> None:
@@ -152,8 +152,8 @@ def _strip(letters: str, span: int) -> str:
     squares = "".join(
         f'<rect x="{at * wide}" width="{wide}" height="12" fill="{COLOURS[worst]}"><title>{_rounds(at, span)}: '
         f"{LETTERS[worst]}</title></rect>"
-        for at, some in enumerate(spans)
-        if (worst := min(some, key=WORST.index)) != "."
+        for at, letters_of_square in enumerate(spans)
+        if (worst := min(letters_of_square, key=WORST.index)) != "."
     )
     size = f'width="{len(spans) * wide}" height="12" viewBox="0 0 {len(spans) * wide} 12"'
     look = 'preserveAspectRatio="none" style="min-width:0;height:12px;border-radius:0" role="img"'

@@ -47,7 +47,7 @@ def write(data: Mapping[str, Any], out: Path) -> None:
         "data": json.dumps(to_json(data)).translate(HARMFUL),
     }
     template = files("holdfast.report").joinpath("page.html").read_text(encoding="utf-8")
-    page = re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)  # one pass: what is put in is not read
+    page = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)  # one pass: what is put in is not read
     put(page, out)
 
 
@@ -61,9 +61,9 @@ def put(text: str, out: Path) -> None:
 
 def worst(data: Mapping[str, Any], rule: str) -> float | None:
     """The lowest accuracy over the attacks; None unless all are known."""
-    found = [_accuracies(data).get((rule, attack)) for attack in data["attacks"] if attack != "none"]
-    known = [value for value in found if value is not None]
-    return min(known) if known and len(known) == len(found) else None
+    accuracies = [_accuracies(data).get((rule, attack)) for attack in data["attacks"] if attack != "none"]
+    known = [value for value in accuracies if value is not None]
+    return min(known) if known and len(known) == len(accuracies) else None
 
 
 def _check(data: Any) -> None:
@@ -103,10 +103,10 @@ def _paragraph(data: Mapping[str, Any]) -> str:
 
 def _table(data: Mapping[str, Any]) -> str:
     """The accuracies for readers without JavaScript."""
-    names, found = data.get("names", {}), _accuracies(data)
+    names, accuracies = data.get("names", {}), _accuracies(data)
     lines = ["".join(f"<th>{escape(str(head))}</th>" for head in ("Rule", *data["attacks"], "Worst"))]
     for rule in data["rules"]:
-        values = [*(found.get((rule, attack)) for attack in data["attacks"]), worst(data, rule)]
+        values = [*(accuracies.get((rule, attack)) for attack in data["attacks"]), worst(data, rule)]
         numbers = "".join(f"<td>{'–' if v is None else f'{100 * v:.1f}'}</td>" for v in values)
         lines.append(f"<th>{escape(str(names.get(rule, rule)))}</th>{numbers}")
     return "\n".join(["<table>", *(f"<tr>{line}</tr>" for line in lines), "</table>"])

@@ -32,7 +32,7 @@ def curves(runs: Group | Iterable[Entry], out: Any) -> None:
 
     Entries may differ in rule, attack and seed; a group is drawn by its own names.
     """
-    group = runs if isinstance(runs, Group) else _one(groups(runs))
+    group = runs if isinstance(runs, Group) else _only_group(groups(runs))
     if not group.cells:
         raise BadInput("curves were given no finished run; wait for one, or name another store.")
     many = len(group.columns)
@@ -45,8 +45,8 @@ def curves(runs: Group | Iterable[Entry], out: Any) -> None:
     lines: dict[str, Any] = {}
     for axes, attack in zip(panels, group.columns, strict=False):
         for at, rule in enumerate(group.rows):
-            if some := group.cells.get((rule, attack)):
-                lines[rule] = _line(axes, [dict(one.curve()) for one in some], at)
+            if alike := group.cells.get((rule, attack)):
+                lines[rule] = _line(axes, [dict(one.curve()) for one in alike], at)
         axes.set_title(_text(attack), fontsize=10)
         axes.set_ylim(0, 1)
         axes.set_xlim(left=0)
@@ -65,26 +65,26 @@ def curves(runs: Group | Iterable[Entry], out: Any) -> None:
     save_figure(figure, out)
 
 
-def _one(found: Sequence[Group]) -> Group:
-    if len(found) > 1:
-        both = f"{found[0].title} and {found[1].title}"
-        raise BadInput(f"curves were given runs of {both}; choose such that differ in rule, attack and seed alone.")
-    return found[0] if found else Group("", [], [], {})
+def _only_group(groups_found: Sequence[Group]) -> Group:
+    if len(groups_found) > 1:
+        titles = f"{groups_found[0].title} and {groups_found[1].title}"
+        raise BadInput(f"curves were given runs of {titles}; choose such that differ in rule, attack and seed alone.")
+    return groups_found[0] if groups_found else Group("", [], [], {})
 
 
-def _line(axes: Axes, found: Sequence[dict[int, float]], at: int) -> Any:
+def _line(axes: Axes, curves_of_seeds: Sequence[dict[int, float]], at: int) -> Any:
     """One rule's curve over the rounds that all of its seeds have."""
-    rounds = sorted(set.intersection(*map(set, found)))
-    values = [[one[t] for one in found] for t in rounds]
-    mean = [fmean(some) for some in values]
+    rounds = sorted(set.intersection(*map(set, curves_of_seeds)))
+    values = [[one[t] for one in curves_of_seeds] for t in rounds]
+    mean = [fmean(accuracies) for accuracies in values]
     colour = COLOURS[at % len(COLOURS)]
-    if len(found) > 1:
-        std = [pstdev(some) for some in values]
+    if len(curves_of_seeds) > 1:
+        std = [pstdev(accuracies) for accuracies in values]
         low, high = ([max(0, min(1, m + sign * s)) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
         axes.fill_between(rounds, low, high, color=colour, alpha=0.18, linewidth=0)
-    some = (at % 3 if len(rounds) > 6 else 0, max(1, len(rounds) // 6))  # which points have a mark
+    marked = (at % 3 if len(rounds) > 6 else 0, max(1, len(rounds) // 6))  # which points have a mark
     style: Any = {"linestyle": DASHES[(at + at // len(COLOURS)) % len(DASHES)], "marker": MARKERS[at % len(MARKERS)]}
-    return axes.plot(rounds, mean, color=colour, linewidth=1.5, ms=4.0, markevery=some, **style)[0]
+    return axes.plot(rounds, mean, color=colour, linewidth=1.5, ms=4.0, markevery=marked, **style)[0]
 
 
 def heat(grid: Grid, out: Any) -> None:
@@ -129,5 +129,5 @@ def inline(draw: Any, what: Any, title: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)
     used = set(re.findall(r"(?:#|url\(#)([\w-]+)", text))
-    text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
+    text = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", text)
     return text.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1)

@@ -62,8 +62,11 @@ def rule(value: Any) -> bytes:
     """What a rule, a mixing stage or a two-phase rule makes of the round, as SVG."""
     figure, axes = _card()
     if isinstance(value, TwoPhase):
-        both = value.propose(POINTS)
-        for one, colour, marker, name in ((both.inner, BLUE, "D", "Inner"), (both.outer, RED, "^", "Outer")):
+        candidates = value.propose(POINTS)
+        for one, colour, marker, name in (
+            (candidates.inner, BLUE, "D", "Inner"),
+            (candidates.outer, RED, "^", "Outer"),
+        ):
             _ball(axes, one.ball, colour)
             _answer(axes, one.value, colour, marker, f"{name}: {one.rule!r}")
         _workers(axes, HONEST, LIARS, np.ones(len(POINTS)))

@@ -99,8 +99,8 @@ def _section(group: Group, grid: Grid, drawn: bool) -> list[str]:
         band = BAND * any(cell.n > 1 for cell in grid.cells.values())
         parts += [f"<figure>{inline(heat, grid, f'Heat map of the table, {title}')}</figure>"]
         parts += [f"<figure>{inline(curves, group, f'{OVER}, {title}')}<figcaption>{OVER}{band}.</figcaption></figure>"]
-    texts = {row: repr(some[0].run.rule) for (row, _), some in group.cells.items()}
-    texts |= {column: some[0].run.attack.written() for (_, column), some in group.cells.items()}
+    texts = {row: repr(alike[0].run.rule) for (row, _), alike in group.cells.items()}
+    texts |= {column: alike[0].run.attack.written() for (_, column), alike in group.cells.items()}
     full = "".join(
         f"<dt>{escape(name)}</dt><dd><code>{escape(texts[name])}</code></dd>"
         for name in (*group.rows, *group.columns)

@@ -132,11 +132,11 @@ async def in_thread(work: Callable[[Any], Any], given: Any) -> Any:
     return await done
 
 
-def _json(told: Any, status: int = 200) -> Response:
+def _json(content: Any, status: int = 200) -> Response:
     try:
-        text = json.dumps(told, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     except ValueError:
-        text = json.dumps(to_json(told), allow_nan=False, separators=(",", ":"))
+        text = json.dumps(to_json(content), allow_nan=False, separators=(",", ":"))
     return Response(text, status, media_type="application/json")
 
 

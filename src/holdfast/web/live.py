@@ -68,19 +68,19 @@ class Live:
             changed = sorted(key for key, at in self.told.items() if at > since)
             rows = [{**self._of(key).row, "changed": self.told[key]} for key in changed if key in self.holders]
             complaints = [*(one.complaint for one in self.seen.values() if one.complaint), *self.archive[1]]
-            told = {"epoch": self.epoch, "version": self.version, "rows": rows, "total": len(self.holders)}
-            told |= {"gone": [key for key in changed if key not in self.holders]}
-        told |= {"scanning": scanning, "there": self.path.exists()}
-        return told | {"complaints": complaints[:COMPLAINTS], "unread": len(complaints)}
+            answer = {"epoch": self.epoch, "version": self.version, "rows": rows, "total": len(self.holders)}
+            answer |= {"gone": [key for key in changed if key not in self.holders]}
+        answer |= {"scanning": scanning, "there": self.path.exists()}
+        return answer | {"complaints": complaints[:COMPLAINTS], "unread": len(complaints)}
 
     def detail(self, query: dict[str, str]) -> Told:
         """All rounds of one run from round `since` on, thinned out if they are very many."""
         with self.lock:
-            found = self._of(query["key"]) if query.get("key") in self.holders else None
-        if found is None or found.entry is None:
+            held = self._of(query["key"]) if query.get("key") in self.holders else None
+        if held is None or held.entry is None:
             raise BadInput("there is no such run in this store any more; choose another.")
-        one = found.entry
-        lines = [] if found.place is None else list(lines_of(found.place))
+        one = held.entry
+        lines = [] if held.place is None else list(lines_of(held.place))
         lines = [line for line in lines if type(line.get("round")) is int]
         every = -(-len(lines) // ROUNDS) or 1
         since = _number(query, "since") if every == 1 else 0
@@ -89,7 +89,7 @@ class Live:
         events = [[line["round"], str(text)[:SAID]] for line in lines for text in _list(line.get("events"))]
         columns = ("lead", "margin", "kappa", "liars")
         return {
-            **found.row,
+            **held.row,
             "record": one.run.record(),
             "why": one.why[:4000],
             "from": since,
@@ -239,10 +239,10 @@ def _is_folder(one: os.DirEntry[str]) -> bool:
 
 def _stat(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.lstat()
+        stat = path.lstat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return stat.st_mtime_ns, stat.st_size
 
 
 def _number(query: dict[str, str], name: str) -> int:

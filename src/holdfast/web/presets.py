@@ -53,7 +53,9 @@ def listed() -> list[Told]:
         "Faults": FAULTS,
     }
     return [
-        {"group": group, "name": name, "title": title} for group, some in groups.items() for name, title in some.items()
+        {"group": group, "name": name, "title": title}
+        for group, presets in groups.items()
+        for name, title in presets.items()
     ]
 
 
@@ -67,7 +69,7 @@ def preset(given: Any) -> Told:
     n, f = min(whole_number(given, "n", 1, WORKERS, SMALL), SMALL), whole_number(given, "f", 0, WORKERS, 2)
     rule = str(given.get("rule", ""))
     if name in STORIES:
-        return told(DILEMMA, SNEAK if name == "sneak" else SIEGE, 5)
+        return preset_of(DILEMMA, SNEAK if name == "sneak" else SIEGE, 5)
     try:
         return broken(rule, n, f) if name == "break" else clouded(str(name), rule, rng)
     except BadInput as refusal:  # of the rule; the question was sound
@@ -79,12 +81,12 @@ def clouded(name: str, rule: str, rng: np.random.Generator) -> Told:
     X = MEAN + rng.normal(size=(N, 2)) @ SHAPE
     if name == "far":
         X[-1] = 10.5, 5.7
-        return told(X, [N - 1], LIARS)
+        return preset_of(X, [N - 1], LIARS)
     if name == "nan":
         X[-LIARS:] = np.nan
     else:
         X[-LIARS:] = attacked(name, X[:-LIARS], X[-LIARS:], rule, rng)
-    return told(X, range(N - LIARS, N), LIARS)
+    return preset_of(X, range(N - LIARS, N), LIARS)
 
 
 def attacked(name: str, honest: np.ndarray, mine: np.ndarray, rule: str, rng: Any) -> np.ndarray:
@@ -96,7 +98,7 @@ def attacked(name: str, honest: np.ndarray, mine: np.ndarray, rule: str, rng: An
     return np.clip(rows, -FAR, FAR)
 
 
-def told(X: np.ndarray, liars: Any, f: int) -> Told:
+def preset_of(X: np.ndarray, liars: Any, f: int) -> Told:
     """As a round is asked for."""
     return {"points": rows_of(X.round(4)), "liars": [int(i) for i in liars], "f": f, "said": ""}
 
@@ -114,13 +116,13 @@ def broken(text: str, n: int, f: int) -> Told:
     if f == 0:
         raise BadInput(f"{text} withstands nobody, so there is nothing to break; raise its f.")
     n, text = max(n, rule.least(), 2 * f + 1), repr(rule)
-    found = searched(text, n, f)
-    answer = np.asarray(rule(found.X))
-    bad = worst("kappa", answer, found.X, f)
-    middle, size = found.X.mean(axis=0), float(np.abs(found.X).max()) or 1.0
-    X = (found.X - middle) * (2.0 / size) if size > 1000 else found.X
+    worst_round = searched(text, n, f)
+    answer = np.asarray(rule(worst_round.X))
+    bad = worst("kappa", answer, worst_round.X, f)
+    middle, size = worst_round.X.mean(axis=0), float(np.abs(worst_round.X).max()) or 1.0
+    X = (worst_round.X - middle) * (2.0 / size) if size > 1000 else worst_round.X
     ratio = f"{CRITERIA['kappa']} = {number(bad.value)}"
-    said = f"{text}, n = {n}, f = {f}: of {found.tried:,} rounds the worst has {ratio}"
+    said = f"{text}, n = {n}, f = {f}: of {worst_round.tried:,} rounds the worst has {ratio}"
     return {
         "points": X.tolist(),
         "liars": [i for i in range(n) if i not in bad.honest],
@@ -132,9 +134,9 @@ def broken(text: str, n: int, f: int) -> Told:
 @lru_cache(maxsize=64)
 def searched(rule: str, n: int, f: int) -> Found:
     """The worst of the structured rounds, and of a short search from them where cma is installed."""
-    asked = Search(rule, n, f, 2, "kappa", BUDGET)
+    task = Search(rule, n, f, 2, "kappa", BUDGET)
     until = time.monotonic() + SECONDS
-    tries = search(asked)
+    tries = search(task)
     best = next(tries)
     with suppress(BadInput):  # without cma there are the structured rounds alone
         for better in tries:

@@ -72,10 +72,10 @@ def read(given: Any) -> Round:
     if type(images := given.get("images", 8)) not in (int, float) or not 1 <= images <= FAR:
         raise BadInput(f"images = {_few(images)} was given; it is a number, 1 to {FAR:g}.")
     look = None if given.get("look") is None else whole_number(given, "look", 0, RULES)
-    found = Round(X, tuple(sorted(set(liars))), f, tuple(rules), float(images), look)
-    if not found.honest:
+    checked = Round(X, tuple(sorted(set(liars))), f, tuple(rules), float(images), look)
+    if not checked.honest:
         raise BadInput(f"nobody of {len(X)} workers is honest and sends numbers; leave one who does.")
-    return found
+    return checked
 
 
 def whole_number(given: Any, name: str, least: int, most: int, usual: int = 0) -> int:

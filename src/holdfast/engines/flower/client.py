@@ -31,8 +31,8 @@ def vote(app: ClientApp) -> Callable[[Loss], Loss]:
         @app.query("vote")
         def answer(message: Message, context: Context) -> Message:
             records = message.content.array_records
-            told: dict[str, Any] = {name: _number(loss, records[name], context) for name in ("inner", "outer")}
-            return Message(RecordDict({"vote": MetricRecord(told)}), reply_to=message)
+            losses: dict[str, Any] = {name: _number(loss, records[name], context) for name in ("inner", "outer")}
+            return Message(RecordDict({"vote": MetricRecord(losses)}), reply_to=message)
 
         return loss
 

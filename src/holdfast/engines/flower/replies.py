@@ -43,12 +43,12 @@ def record_of(model: Mapping[str, np.ndarray]) -> ArrayRecord:
     return ArrayRecord({name: Array(np.asarray(values, order="C")) for name, values in model.items()})
 
 
-def gather(replies: Iterable[Message], asked: Iterable[int], model: Model) -> Gathered:
+def gather(replies: Iterable[Message], nodes: Iterable[int], model: Model) -> Gathered:
     """Sort replies: the first one of each node that was asked counts, if it is sound, as its difference to the model.
 
     In the order of the nodes' numbers, so that who answers first changes nothing.
     """
-    wanted, out = sorted(set(asked)), Gathered()
+    wanted, out = sorted(set(nodes)), Gathered()
     rows = {name: np.empty((len(wanted), *ours.shape), difference_dtype(ours)) for name, ours in model.items()}
     sound: dict[int, tuple[Model, dict[str, float]]] = {}
     for reply in replies:

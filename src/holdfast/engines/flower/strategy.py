@@ -130,9 +130,9 @@ class RobustStrategy(Strategy):
             if state.who != self._who():
                 log.warning("the rounds before were by %s, these are by %s", state.who, self._who())
         left, before = max(0, num_rounds - self.offset), self.offset
-        told = evaluate_fn and (lambda at, arrays: evaluate_fn(at + before, arrays))
+        evaluate = evaluate_fn and (lambda at, arrays: evaluate_fn(at + before, arrays))
         post: Any = grid if isinstance(grid, LocalGrid) else Mailbox(grid, Limits.of(model_of(initial_arrays)))
-        result = super().start(post, initial_arrays, left, timeout, train_config, evaluate_config, told)
+        result = super().start(post, initial_arrays, left, timeout, train_config, evaluate_config, evaluate)
         if not len(result.arrays):  # every round was skipped, or none was left
             result.arrays = initial_arrays
         for name in ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp"):
@@ -190,15 +190,15 @@ class RobustStrategy(Strategy):
         if len(came.refused) > TOLD or came.silent:
             log.warning("round %d: %d refused, %d silent", turn, len(came.refused), len(came.silent))
         try:
-            decision, told = self._decide(turn, came)
+            decision, facts = self._decide(turn, came)
         except BadInput as refusal:
             line["skipped"] = str(refusal) if self.asked else self.few
             log.warning("round %d is skipped: %s", turn, line["skipped"])
             self._done(turn, line)
             return None, MetricRecord({"skipped": 1.0})
         for what in ("seconds", "bytes"):
-            line[what] |= told.pop(what, {})
-        line |= told | named(decision, list(map(str, came.nodes)))
+            line[what] |= facts.pop(what, {})
+        line |= facts | named(decision, list(map(str, came.nodes)))
         last = {name: np.asarray(decision.value[name]) for name in self.model}
         moved = self._step(turn, stepped(self.model, last))
         if moved is None:
@@ -279,5 +279,5 @@ class RobustStrategy(Strategy):
             node = int(reply.metadata.src_node_id)
             if node in self.asked and not reply.has_error():
                 seen.setdefault(node, numbers(reply))
-        found = middles(list(seen.values()), self._f())
-        return MetricRecord(found) if found else None
+        medians = middles(list(seen.values()), self._f())
+        return MetricRecord(medians) if medians else None

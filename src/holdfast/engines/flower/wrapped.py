@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -21,7 +21,7 @@ from flwr.serverapp.strategy import (
     QFedAvg,
 )
 
-from holdfast.engines.flower.arguments import answering
+from holdfast.engines.flower.arguments import StrategyOptions, answering
 from holdfast.engines.flower.differences import Model
 from holdfast.engines.flower.replies import model_of, record_of
 from holdfast.engines.flower.strategy import RobustStrategy
@@ -34,10 +34,10 @@ ROBUST = (FedMedian, FedTrimmedAvg, Krum, MultiKrum, Bulyan)
 SHARED = ("fraction_train", "fraction_evaluate", "arrayrecord_key", "configrecord_key")
 
 
-def wrap(strategy: FedAvg, rule: Any, **words: Any) -> RobustStrategy:
+def wrap(strategy: FedAvg, rule: Any, **options: Unpack[StrategyOptions]) -> RobustStrategy:
     """FedAdam, FedYogi, FedAdagrad, FedAvgM, FedProx: the rule's answer is the one reply that they see.
 
-    `words` are those of RobustStrategy; fractions and keys are the strategy's own unless given. FedProx's μ goes into
+    `options` are those of RobustStrategy; fractions and keys are the strategy's own unless given. FedProx's μ goes into
     the messages as FedProx puts it there. Counters are the rule's; the optimiser sees the real numbers alone.
     """
     if not isinstance(strategy, FedAvg):
@@ -49,13 +49,13 @@ def wrap(strategy: FedAvg, rule: Any, **words: Any) -> RobustStrategy:
         why = "needs every client's own reply" if isinstance(strategy, EACH) else "has a rule of its own"
         known = "FedAdam, FedYogi, FedAdagrad, FedAvgM, FedProx and FedAvg"
         raise BadInput(f"wrap was given {type(strategy).__name__}, which {why}; it takes {known}.")
-    return _Wrapped(strategy, rule, **{name: getattr(strategy, name) for name in SHARED} | words)
+    return _Wrapped(strategy, rule, **{name: getattr(strategy, name) for name in SHARED} | options)
 
 
 class _Wrapped(RobustStrategy):
-    def __init__(self, strategy: FedAvg, rule: Any, **words: Any) -> None:
+    def __init__(self, strategy: FedAvg, rule: Any, **options: Any) -> None:
         self.own = strategy
-        super().__init__(rule, **words)
+        super().__init__(rule, **options)
 
     def _check(self, rule: Any) -> None:
         if isinstance(rule, TwoPhase):
@@ -75,15 +75,15 @@ class _Wrapped(RobustStrategy):
         now = {name: self.model[name] for name in real}
         if hasattr(self.own, "current_arrays"):
             self.own.current_arrays = record_of(now) if isinstance(self.own, FedAvgM) else now
-        told = MetricRecord({self.own.weighted_by_key: 1.0})
+        weight = MetricRecord({self.own.weighted_by_key: 1.0})
         content = RecordDict(
-            {self.own.arrayrecord_key: record_of({name: moved[name] for name in real}), "metrics": told}
+            {self.own.arrayrecord_key: record_of({name: moved[name] for name in real}), "metrics": weight}
         )
-        before, asked = self._memory(), self._messages(RecordDict(), "train")[0]
+        before, message = self._memory(), self._messages(RecordDict(), "train")[0]
         with np.errstate(all="ignore"):
-            stepped, _ = self.own.aggregate_train(turn, [Message(content, reply_to=asked)])
-            found = {} if stepped is None else model_of(stepped)
-            cast = {name: found[name].astype(moved[name].dtype) for name in real if name in found}
+            stepped, _ = self.own.aggregate_train(turn, [Message(content, reply_to=message)])
+            new_model = {} if stepped is None else model_of(stepped)
+            cast = {name: new_model[name].astype(moved[name].dtype) for name in real if name in new_model}
         done = super()._step(turn, moved | cast)
         if done is None:
             self._remember(before)

@@ -93,14 +93,14 @@ def candidates(
     check(rule, tensors, beside, rng)
     exchange, _ = _exchange(tensors, rule, group, beside, rng, start)
     own = None if start is None else exchange.start(start)
-    both = rule.propose(exchange.updates, rng=rng, start=own)
-    found = []
-    for decision in (both.inner, both.outer):
+    proposed = rule.propose(exchange.updates, rng=rng, start=own)
+    whole = []
+    for decision in (proposed.inner, proposed.outer):
         value = [torch.empty_like(t, memory_format=torch.contiguous_format) for t in tensors]
         exchange.answer(decision.value, value)
-        found.append(replace(decision, value=value))
+        whole.append(replace(decision, value=value))
     exchange.close()
-    return Candidates(*found)
+    return Candidates(*whole)
 
 
 def _exchange(
@@ -125,8 +125,8 @@ def refuse_parts(who: str, tensors: Sequence[Tensor]) -> None:
 
 def check(rule: Any, tensors: Sequence[Tensor], beside: int, rng: Rng | None) -> None:
     """Refuse what is no rule for ranks, and what holds no numbers to measure."""
-    both = (rule.inner, rule.outer) if isinstance(rule, TwoPhase) else (rule,)
-    for one in both:
+    stages = (rule.inner, rule.outer) if isinstance(rule, TwoPhase) else (rule,)
+    for one in stages:
         if not isinstance(one, Stage) or not one.answers or not one.chains:
             raise BadInput(f"{one!r} was given; ranks take a rule that sees all vectors at once, such as MeanwO(f=3).")
     if rule.random and rng is None:

@@ -136,8 +136,8 @@ class Watch:
                 late.append(f"rank {rank} does not come (it is {after[rank][2]})")
             elif rank in before and not before[rank][1]:
                 tardy.append(f"rank {rank} came too late (it was {before[rank][2]})")
-        told = gone or late or tardy or self._elsewhere(after)  # who computes while another is dead may be well
-        return f"{listing(told)}; the job ends on all ranks." if told else ""
+        missing = gone or late or tardy or self._elsewhere(after)  # who computes while another is dead may be well
+        return f"{listing(missing)}; the job ends on all ranks." if missing else ""
 
     def _elsewhere(self, signs: dict[int, list[Any]]) -> list[str]:
         """Ranks that wait for something else than most, as after a call that they skipped or made twice."""
