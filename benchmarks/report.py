@@ -17,7 +17,7 @@ from holdfast.report.agreement import draw as draw_agreement
 from holdfast.report.nodes import HEADS
 from holdfast.report.paper import compared, fuller, group, sections
 from holdfast.report.plots import curves, heat
-from holdfast.report.promises import constants, drawn, found
+from holdfast.report.promises import draw_worst_rounds, format_constants, format_worst_rounds
 from holdfast.training.presets import paper
 
 ROOT = Path(__file__).parent.parent
@@ -119,8 +119,8 @@ def papers(text: str) -> str:
 
 def promises(text: str) -> str:
     """docs/guarantees.md with its tables put in."""
-    text = put(text, "constants", constants(35, 7))
-    text = put(text, "worst", found(worst()))
+    text = put(text, "constants", format_constants(35, 7))
+    text = put(text, "worst", format_worst_rounds(worst()))
     return put(text, "gradients", gradients())
 
 
@@ -379,7 +379,7 @@ def pictures() -> None:
     heat(compared(MAIN, setting, entries), ROOT / "docs" / "paper-main.svg")
     curves(group(MAIN, setting, entries), ROOT / "docs" / "paper-curves.svg")
     draw_agreement(agreements(Setting(), entries), ROOT / "docs" / "paper-agreement.svg")
-    drawn(worst(), 9, ROOT / "docs" / "bounds.svg")
+    draw_worst_rounds(worst(), 9, ROOT / "docs" / "bounds.svg")
 
 
 if __name__ == "__main__":

@@ -194,10 +194,10 @@ def _field_check(name: str, annotation: object) -> FieldCheck | None:
     if kind is float:
         return FieldCheck(name, partial(_finite, bounds), f"{name} is a finite number{limits}", optional)
     if kind is bool or get_origin(kind) is Literal:
-        words = get_args(kind) or (True, False)
-        *others, last = map(repr, words)
+        choices = get_args(kind) or (True, False)
+        *others, last = map(repr, choices)
         wanted = f"{', '.join(others)} or {last}" if others else last
-        return FieldCheck(name, partial(_one_of, words), f"it is {wanted}", optional)
+        return FieldCheck(name, partial(_one_of, choices), f"it is {wanted}", optional)
     return None
 
 
@@ -237,8 +237,8 @@ def _keep(bounds: Bounds, number: float) -> None:
             raise ValueError
 
 
-def _one_of(words: tuple[object, ...], given: object) -> object:
-    for word in words:
-        if isinstance(given, type(word)) and given == word:
-            return word
+def _one_of(choices: tuple[object, ...], given: object) -> object:
+    for choice in choices:
+        if isinstance(given, type(choice)) and given == choice:
+            return choice
     raise ValueError

@@ -51,8 +51,8 @@ class Stage(Value):
 
     def tolerance(self) -> int | None:
         """The number f of Byzantine workers that it assumes at most; None if it has no f."""
-        found: int | None = vars(self).get("f")
-        return found
+        f: int | None = vars(self).get("f")
+        return f
 
     def most_dropped(self, n: int) -> int | None:
         """How many of n updates may be dropped before the assumption is broken; None: the rule assumes nothing."""

@@ -184,12 +184,12 @@ def propose(
             "and f liars can win, so propose two."
         )
     updates = read(X, repr(inner), **reading)
-    found = Candidates(*(decide(rule, updates, rng=rng, start=start) for rule in (inner, outer)))
-    for stage in found.outer.rule.stages():
+    candidates = Candidates(*(decide(rule, updates, rng=rng, start=start) for rule in (inner, outer)))
+    for stage in candidates.outer.rule.stages():
         if isinstance(stage, OuterCenter | OuterMean) and stage.f == 1 and outer not in _TOLD:
             _TOLD.add(outer)
             log.warning("%r excludes a cluster of one vector, which is an arbitrary worker", stage)
-    return found
+    return candidates
 
 
 def elect(candidates: Candidates, reports: Iterable[Any], election: Ballot | Numeric = BALLOT) -> Winner:

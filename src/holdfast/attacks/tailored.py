@@ -101,10 +101,10 @@ def _along(seen: View, along: Direction, apart: bool, harm: Harm, whole: bool = 
     def harmful(gamma: float) -> tuple[bool, float]:
         try:
             with np.errstate(all="ignore"):
-                wanted, found = harm(small.seen, small.rows(gamma, apart))
+                wanted, harm_done = harm(small.seen, small.rows(gamma, apart))
         except BadInput:  # a rule that refuses so few rows
             return False, -np.inf
-        return wanted, -np.inf if np.isnan(found) else found
+        return wanted, -np.inf if np.isnan(harm_done) else harm_done
 
     best = [1.0]
     for factors, keep in LEVELS:
@@ -140,8 +140,10 @@ class Small:
         if all(isinstance(stage, CoordinateRule) for stage in stages) and d > COLUMNS:
             order = np.argsort(-np.maximum(np.abs(p), seen.honest.std(axis=0)), kind="stable")
             rest = np.random.default_rng(0).choice(order[COLUMNS // 2 :], COLUMNS // 2, replace=False)
-            some = np.concatenate([order[: COLUMNS // 2], rest])
-            return Small(replace(seen, honest=seen.honest[:, some], own=seen.own[:, some]), mean[some], p[some])
+            columns = np.concatenate([order[: COLUMNS // 2], rest])
+            return Small(
+                replace(seen, honest=seen.honest[:, columns], own=seen.own[:, columns]), mean[columns], p[columns]
+            )
         return Small(seen, mean, p)
 
     def rows(self, gamma: float, apart: bool) -> Rows:
@@ -168,12 +170,12 @@ def _elected(seen: View, rows: Rows) -> tuple[bool, float]:
     X = np.concatenate([seen.honest, rows])
     rng = np.random.default_rng(0)
     candidates = rule.propose(X, rng=rng, start=seen.start)
-    both = (candidates.inner, candidates.outer)
+    decisions = (candidates.inner, candidates.outer)
     mean = seen.honest.mean(axis=0)
     if seen.losses is None:
-        felt = np.array([[np.linalg.norm(one.value - mean)] * len(seen.honest) for one in both]).T
+        felt = np.array([[np.linalg.norm(one.value - mean)] * len(seen.honest) for one in decisions]).T
     else:
-        felt = np.stack([seen.losses(one.value) for one in both], axis=1)
+        felt = np.stack([seen.losses(one.value) for one in decisions], axis=1)
     lie = felt.mean(axis=0)[::-1]  # the liars' losses: the other way round
     reports = [*enumerate(felt), *((len(felt) + i, lie) for i in range(len(rows)))]
     winner = rule.elect(candidates, reports)

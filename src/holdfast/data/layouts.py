@@ -36,9 +36,9 @@ class Layout:
 def there(folder: Path, name: str) -> Path | None:
     """The file of that name in a folder, plain or packed."""
     for pattern in (name, f"{name}.gz"):
-        found = sorted(folder.glob(pattern)) if "*" in pattern else [folder / pattern]
-        if found and os.path.isfile(found[0]):  # False, too, where reading is forbidden
-            return found[0]
+        matches = sorted(folder.glob(pattern)) if "*" in pattern else [folder / pattern]
+        if matches and os.path.isfile(matches[0]):  # False, too, where reading is forbidden
+            return matches[0]
     return None
 
 

@@ -43,14 +43,14 @@ class Mixture(Split):
         decks = [Decks(pool, dataset.labels[pool], rng) for pool in pools]
         train = apiece(dataset, pools[0], ask.train, ask.workers, "training")
         test = apiece(dataset, pools[1], ask.test, ask.workers, "test")
-        both = (decks[0].sizes(classes) > 0) & ((decks[1].sizes(classes) > 0) | (test == 0))
-        if not both.any():
+        usable = (decks[0].sizes(classes) > 0) & ((decks[1].sizes(classes) > 0) | (test == 0))
+        if not usable.any():
             raise BadInput(f"{dataset.name} has no class with images for training and for testing; take more images.")
-        prior = _prior(self, dataset.sizes() * both)
+        prior = _prior(self, dataset.sizes() * usable)
         shares = []
         for _ in range(ask.workers):
             q = np.zeros(classes)
-            q[both] = self.mixture(prior[both], rng)
+            q[usable] = self.mixture(prior[usable], rng)
             shares.append(Share(*(d.take(rng.multinomial(k, q)) for d, k in zip(decks, (train, test), strict=True))))
         return shares
 

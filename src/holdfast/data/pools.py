@@ -59,8 +59,8 @@ def divide(dataset: Dataset, ask: Request, prior: NDArray[np.float64], rng: Rng)
     held = dataset.held_out
     if held is not None:
         official = np.flatnonzero(~held), np.flatnonzero(held)
-        asked = ask.train, ask.test
-        if all(_enough(dataset, *one, ask.workers, prior) for one in zip(official, asked, strict=True)):
+        sizes = ask.train, ask.test
+        if all(_enough(dataset, *one, ask.workers, prior) for one in zip(official, sizes, strict=True)):
             return official
     shuffled = rng.permutation(len(dataset))
     return cut(shuffled[np.argsort(dataset.labels[shuffled], kind="stable")], ask.ratio())

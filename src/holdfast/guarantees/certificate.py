@@ -110,8 +110,8 @@ def certificate(
         D, scale, error, rounding = _measured(decision, X, measure, n - f)
         w, clear = np.append(np.zeros(n), 1.0), True
     kept = _kept(decision, n - f)
-    found = decision.bound if isinstance(decision.rule, MeanExact) and D is decision.distances else None
-    T, alpha = _spread(D[:n, :n], kept, error, found)
+    optimum_bound = decision.bound if isinstance(decision.rule, MeanExact) and D is decision.distances else None
+    T, alpha = _spread(D[:n, :n], kept, error, optimum_bound)
     with np.errstate(over="ignore"):  # back into the units of the vectors
         e = lengths(D, w, error)[:n] / scale
     if not clear:
@@ -120,7 +120,7 @@ def certificate(
         (relative(D, w, n, f, error) if clear else inf, "this round's vectors"),
         (_approximation(alpha, n, f), "its cost and the least that any set can have"),
         (_rounded(_promised(decision, n, f), D, n, f, error, *rounding), "the rule's own bound"),
-        key=lambda found: found[0],
+        key=lambda constant: constant[0],
     )
     deviation = None if T is None else sqrt(T / (n - f)) / scale
     return Certificate(
@@ -184,19 +184,19 @@ def _kept(decision: Decision, h: int) -> Array | None:
 
 
 def _spread(
-    D: Array, kept: Array | None, error: float, found: float | None = None
+    D: Array, kept: Array | None, error: float, optimum_bound: float | None = None
 ) -> tuple[float | None, float | None]:
     """T, the kept vectors' sum of squares, and how many times the least possible one it is at most.
 
-    `found` is what MeanExact's search did not go below.
+    `optimum_bound` is what MeanExact's search did not go below.
     """
     if kept is None:
         return None, None
     h, unsure = len(kept), doubt(D, error)
     T = float(D[np.ix_(kept, kept)].sum()) / (2 * h) * (1 + unsure)
     least = float(np.sort(scores(D, h))[:h].sum()) / (2 * h) * (1 - unsure)
-    if found is not None:
-        least = max(least, found * (1 - unsure) / (1 + _unsure(len(D), h)))
+    if optimum_bound is not None:
+        least = max(least, optimum_bound * (1 - unsure) / (1 + _unsure(len(D), h)))
     return T, 0.0 if T == 0 else (T / least if least > 0 and isfinite(T) else inf)
 
 
@@ -225,8 +225,8 @@ def _promised(decision: Decision, n: int, f: int) -> float:
         wider *= (1 + FOUND * (1 + sqrt(h))) ** 2
     if f and isinstance(last, MeanExact | CenterExact | MDA | SMEA):
         return wider * _searched(decision, last, n, f)
-    found = bounds(rule, n, f)["kappa"].ours
-    return found.value * wider if found is not None and not found.fails else inf
+    constant = bounds(rule, n, f)["kappa"].ours
+    return constant.value * wider if constant is not None and not constant.fails else inf
 
 
 def _searched(decision: Decision, last: Any, n: int, f: int) -> float:
@@ -235,8 +235,8 @@ def _searched(decision: Decision, last: Any, n: int, f: int) -> float:
     miss = inf if cost is None or not bound else cost / bound
     miss = 1.0 if cost == 0 else max(1.0, miss)
     if decision.rule is not last:  # behind NNM
-        found = bounds(decision.rule, n, f)["kappa"].ours
-        return inf if found is None or miss > 1 + 1e-6 else found.value * miss**2 * (1 + _unsure(n, h))
+        constant = bounds(decision.rule, n, f)["kappa"].ours
+        return inf if constant is None or miss > 1 + 1e-6 else constant.value * miss**2 * (1 + _unsure(n, h))
     if isinstance(last, MDA):  # the diameter is in the place of the least one
         return (min(miss, 2.0) * sqrt(2) * f / sqrt(h) + aside) ** 2
     if isinstance(last, SMEA):  # its start has at most twice the least sum of squares

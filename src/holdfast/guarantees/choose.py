@@ -41,8 +41,8 @@ class Advice:
 
     def constant(self, criterion: str) -> float:
         """The proved constant, inf where there is none."""
-        found = self.promises[criterion].ours
-        return inf if found is None else found.value
+        bound = self.promises[criterion].ours
+        return inf if bound is None else bound.value
 
 
 def choose(
@@ -63,10 +63,10 @@ def choose(
         why = "one pass, about 3f vectors in memory; the only rule here that never holds all of them"
         return [_advice(StreamCenterwO(f), n, f, d, why)]
     criterion = "kappa" if heterogeneous else "lambda"
-    found = [_advice(rule, n, f, d, why) for rule, why in _one_phase(n, f, heterogeneous)]
-    found.sort(key=lambda advice: (advice.constant(criterion), advice.cost))
+    advised = [_advice(rule, n, f, d, why) for rule, why in _one_phase(n, f, heterogeneous)]
+    advised.sort(key=lambda advice: (advice.constant(criterion), advice.cost))
     first = [_elected(n, f, heterogeneous, d)] if votes and f > 1 and n <= MANY else []  # Outer needs all distances
-    return (first + found)[:MAX_ADVICE]
+    return (first + advised)[:MAX_ADVICE]
 
 
 def _one_phase(n: int, f: int, heterogeneous: bool) -> list[tuple[Any, str]]:

@@ -119,8 +119,8 @@ def worst(criterion: str, F: Any, X: Any, f: int, most: int = MAX_SETS) -> Worst
     check(len(X), f)
     if comb(len(X), f) <= most:
         masks = subsets(len(X), f)
-        found = ratios(criterion, F, X, masks)
-        return Worst(float(found.max()), _set(masks[int(found.argmax())]), "exact")
+        measured = ratios(criterion, F, X, masks)
+        return Worst(float(measured.max()), _set(masks[int(measured.argmax())]), "exact")
     E = X - F
     if E.shape[1] > len(X):
         E = np.linalg.qr(E.T)[1].T  # the same inner products, in n coordinates
@@ -164,10 +164,10 @@ def _climb(criterion: str, E: Array, mask: Array) -> tuple[float, Array]:
         swaps = np.array(
             [mask + _swap(len(mask), i, o) for i in np.flatnonzero(mask) for o in np.flatnonzero(mask == 0)]
         )
-        found = ratios(criterion, zero, E, np.concatenate([mask[None], swaps]))
-        if found.max() <= max(value, found[0]) * (1 + 1e-12):
-            return float(found[0]), mask
-        value, mask = float(found.max()), np.concatenate([mask[None], swaps])[int(found.argmax())]
+        measured = ratios(criterion, zero, E, np.concatenate([mask[None], swaps]))
+        if measured.max() <= max(value, measured[0]) * (1 + 1e-12):
+            return float(measured[0]), mask
+        value, mask = float(measured.max()), np.concatenate([mask[None], swaps])[int(measured.argmax())]
 
 
 def _swap(n: int, leaves: Any, enters: Any) -> Array:

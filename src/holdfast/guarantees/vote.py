@@ -292,8 +292,8 @@ def _probabilities(voters: Voters, errors: Any) -> np.ndarray:
     except (TypeError, ValueError):
         p = np.full(1, np.nan)
     if p.shape not in ((), (voters.honest,)) or not ((p >= 0) & (p <= 1)).all():
-        told = " ".join(str(errors)[:60].split())
-        raise BadInput(f"{voters!r} was given errors = {told}; give one probability, or {voters.honest} of them.")
+        shown = " ".join(str(errors)[:60].split())
+        raise BadInput(f"{voters!r} was given errors = {shown}; give one probability, or {voters.honest} of them.")
     return p
 
 

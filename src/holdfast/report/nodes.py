@@ -50,7 +50,7 @@ class History:
     rounds: int = 0
     skipped: int = 0
     won: Counter[str] = field(default_factory=Counter)
-    found: dict[str, Node] = field(default_factory=dict)
+    nodes_by_name: dict[str, Node] = field(default_factory=dict)
     letters: dict[str, bytearray] = field(default_factory=dict)
 
     @classmethod
@@ -89,7 +89,7 @@ class History:
 
     def _node(self, name: str) -> Node:
         self.letters.setdefault(name, bytearray())
-        return self.found.setdefault(name, Node(name))
+        return self.nodes_by_name.setdefault(name, Node(name))
 
 
 Lines = Iterable[dict[str, Any]] | History
@@ -101,9 +101,9 @@ def nodes(lines: Lines) -> list[Node]:
     `far` counts rounds in which a node was excluded and stood far off; the last reason is the last of the worse ones.
     """
     history = History.of(lines)
-    for name, node in history.found.items():
+    for name, node in history.nodes_by_name.items():
         node.letters = history.letters[name].decode().ljust(history.rounds, ".")
-    return sorted(history.found.values(), key=_guilt)
+    return sorted(history.nodes_by_name.values(), key=_guilt)
 
 
 def _guilt(node: Node) -> tuple[float, float, float, str]:

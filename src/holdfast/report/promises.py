@@ -14,7 +14,7 @@ Row = dict[str, Any]
 WIDE = 5  # panels side by side
 
 
-def constants(n: int, f: int) -> str:
+def format_constants(n: int, f: int) -> str:
     """All rules and criteria for one n and f, in Markdown."""
     out = [f"| n = {n}, f = {f} | {' | '.join(CRITERIA.values())} |", f"| --- |{' ---: |' * len(CRITERIA)}"]
     out.append(f"| *no rule below* | {' | '.join(number(value) for value in least(n, f).values())} |")
@@ -24,7 +24,7 @@ def constants(n: int, f: int) -> str:
     return "\n".join([*out, ""])
 
 
-def found(rows: list[Row]) -> str:
+def format_worst_rounds(rows: list[Row]) -> str:
     """Worst round found and proved, a line a rule, a column a shape, for κ; then how many rounds that were."""
     shapes = sorted({(row["n"], row["f"], row["d"]) for row in rows})
     names = list(dict.fromkeys(_name(row) for row in rows))
@@ -48,7 +48,7 @@ def _name(row: Row) -> str:
     return str(row["rule"]).replace(f"f={row['f']}", "f")
 
 
-def drawn(rows: list[Row], n: int, out: Path) -> None:
+def draw_worst_rounds(rows: list[Row], n: int, out: Path) -> None:
     """κ over f for one n, a panel a rule: a line what is proved, marks what a search found, grey what none is below."""
     mine = [row for row in rows if row["n"] == n]
     names = list(dict.fromkeys(_name(row) for row in mine))

@@ -203,8 +203,8 @@ class MeanwO(DistanceRule):
         if self.refine:
             masks, costs = concentrated(D, masks)
         K = np.flatnonzero(masks[int(costs.argmin())])
-        found = None if self.refine else ball(D, int(starts[0]), k)  # a refined set has no centre among the vectors
-        return Choice(even(K, n), D[K[:, None], K].sum() / (2 * k), bound, ball=found)
+        cluster = None if self.refine else ball(D, int(starts[0]), k)  # a refined set has no centre among the vectors
+        return Choice(even(K, n), D[K[:, None], K].sum() / (2 * k), bound, ball=cluster)
 
 
 def drawn(n: int, candidates: int | None, rng: Rng | None) -> np.ndarray | None:

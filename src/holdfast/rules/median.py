@@ -78,12 +78,12 @@ def _search(D: Distances) -> Weights:
     n = len(D)
     centre = int(np.sort(D, axis=1)[:, n // 2].argmin())
     w = even(nearest(D, centre, n // 2 + 1), n)  # a start that no minority can move
-    asked: set[int] = set()
+    tried: set[int] = set()
     for taken in range(STEPS):
         r = _lengths(D, w)
         k, radius = int(r.argmin()), float(np.median(r))
-        if k not in asked:
-            asked.add(k)
+        if k not in tried:
+            tried.add(k)
             if radius == 0 or _outweighed(D, k, STILL * radius) <= 1 + 1e-9:
                 return even(np.array([k]), n)
         if r[k] <= STILL * radius:

@@ -164,8 +164,8 @@ def _plans(attack: Attacker, n: int, f: int, excuses: Mapping[str, str]) -> Iter
     yield plan("repeating", "The same view and generator give the same rows.", repeats)
     yield plan("input", "The view is not changed.", leaves)
     yield plan("precision", "Rows of float32 are answered with float32.", keeps_precision)
-    told = plan("order", "The order of the honest workers does not matter.", same_for_any_order, TOLD)
-    yield _if_usable(told, usable)
+    reported = plan("order", "The order of the honest workers does not matter.", same_for_any_order, TOLD)
+    yield _if_usable(reported, usable)
     for name, size in SIZES.items():
         sentence = f"Numbers of size {size:.0e} are answered with finite rows."
         sized = plan(name, sentence, _finite(attack, partial(view, h=h, b=f, d=COORDINATES, size=size)))

@@ -82,7 +82,7 @@ def two_phase_step(
         old for old, does in zip(before[len(parameters) :], moves, strict=True) if does
     ]
     try:
-        both = candidates([*slopes, *buffers], rule, group, beside=len(buffers), rng=rng)
+        proposed = candidates([*slopes, *buffers], rule, group, beside=len(buffers), rng=rng)
     except BadInput as refusal:
         _load(parameters, buffers, before)
         if momentum is not None:
@@ -90,14 +90,14 @@ def two_phase_step(
         ledger.add(step, None, skipped=str(refusal))
         return Step(None, skipped=str(refusal))
     if momentum is not None:
-        momentum.keep(wire.rank not in both.inner.dropped)
-    models = [_moved(before, one.value, len(parameters), lr) for one in (both.inner, both.outer)]
+        momentum.keep(wire.rank not in proposed.inner.dropped)
+    models = [_moved(before, one.value, len(parameters), lr) for one in (proposed.inner, proposed.outer)]
     losses = np.array([_felt(model, loss, fresh, one, parameters, buffers) for one in models])
-    winner = rule.elect(both, [(rank, tuple(told)) for rank, told in enumerate(wire.shards(losses).tolist())])
+    winner = rule.elect(proposed, [(rank, tuple(pair)) for rank, pair in enumerate(wire.shards(losses).tolist())])
     _load(parameters, buffers, models[winner.name == "outer"])
-    decision: Decision = getattr(both, winner.name)
-    told = {"winner": winner.name, "lead": finite_or_none(winner.lead)}
-    ledger.add(step, decision, **told, votes=winner.reports)
+    decision: Decision = getattr(proposed, winner.name)
+    fields = {"winner": winner.name, "lead": finite_or_none(winner.lead)}
+    ledger.add(step, decision, **fields, votes=winner.reports)
     at(step, done=True)
     return Step(decision, winner.name, float(winner.lead), winner.reports)
 
