@@ -215,7 +215,7 @@ def test_an_exception_on_one_rank_is_told_to_all(tmp_path: Path) -> None:
 
 def test_what_cannot_be_is_refused_before_anything_is_sent() -> None:
     from holdfast.engines.ddp import Robust
-    from holdfast.engines.sharded import Ledger, Momentum, begin, candidates, robust_all_reduce
+    from holdfast.engines.sharded import Ledger, Momentum, begin, propose_candidates, robust_all_reduce
     from holdfast.engines.sharded.reduce import check
 
     bad: list[tuple[Any, str]] = [
@@ -233,7 +233,7 @@ def test_what_cannot_be_is_refused_before_anything_is_sent() -> None:
         (lambda: check(MeanwO(1), [torch.zeros(2), torch.zeros(2, dtype=torch.int16)], 0, None), "of torch.int16"),
         (lambda: robust_all_reduce(torch.zeros(2), Mean2P(1)), "use two_phase_step"),  # type: ignore[arg-type]
         (lambda: Robust(Mean2P(1)), "use two_phase_step"),  # type: ignore[arg-type]
-        (lambda: candidates([torch.zeros(2)], MeanwO(1)), "a two-phase rule"),  # type: ignore[arg-type]
+        (lambda: propose_candidates([torch.zeros(2)], MeanwO(1)), "a two-phase rule"),  # type: ignore[arg-type]
         (lambda: robust_all_reduce(torch.zeros(2), MeanwO(1)), "not initialised"),
         (lambda: Momentum(1.0), "below 1"),
         (lambda: Ledger("nowhere/ranks.jsonl"), "in a folder that is there"),

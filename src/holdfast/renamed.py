@@ -10,7 +10,14 @@ from types import ModuleType
 from typing import Any
 
 RENAMED = {  # the full old name: the new name at the same place, and the version that brought it
+    "holdfast.attacks.seven": ("list_paper_attacks", "0.2.0"),
+    "holdfast.data.counts": ("count_classes", "0.2.0"),
+    "holdfast.data.standardised": ("standardise_images", "0.2.0"),
     "holdfast.decision.Decision.left_out": ("excluded", "0.2.0"),
+    "holdfast.engines.flower.model_of": ("read_model", "0.2.0"),
+    "holdfast.engines.flower.momentum": ("apply_momentum", "0.2.0"),
+    "holdfast.engines.flower.record_of": ("make_record", "0.2.0"),
+    "holdfast.engines.sharded.candidates": ("propose_candidates", "0.2.0"),
 }
 RENAMED_KEYS = {"left_out": "excluded"}  # of lines and records in JSON
 

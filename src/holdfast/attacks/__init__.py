@@ -7,6 +7,8 @@ array([[-0.2],
 
 from __future__ import annotations
 
+import sys as _sys
+import typing as _typing
 from typing import Any
 
 from holdfast.attacks.base import Attack, View
@@ -16,6 +18,7 @@ from holdfast.attacks.hidden import Mimic, MinMax, MinSum, Spread
 from holdfast.attacks.informed import ALIE, Empire, Omniscient, ScaledVariance
 from holdfast.attacks.tailored import PGA, Canvass
 from holdfast.attacks.voters import VOTERS, Voter
+from holdfast.renamed import read_renamed as _read_renamed
 
 PAPER = (LabelFlip, SignFlip, Gauss, Omniscient, Empire, ScaledVariance, PGA)
 ATTACKS: dict[str, type[Any]] = {
@@ -46,13 +49,13 @@ NAMED: dict[str, Any] = {
 """What a text can name: parse("IPM(scale=3)", NAMED)."""
 
 
-def seven(text: bool = True, n: int = 35) -> dict[str, Attack]:
+def list_paper_attacks(*, text: bool = True, n: int = 35) -> dict[str, Attack]:
     """The seven attacks of Yi et al. 2024 by their short names, with the text's parameters or the program's.
 
     LF is the program's permutation in both, since the text gives none. PGA is the program's search, which starts too
     far out to find much, or ours instead of the text's, whose sign would help the honest.
 
-    >>> seven()["SV"], seven(text=False)["SV"]
+    >>> list_paper_attacks()["SV"], list_paper_attacks(text=False)["SV"]
     (ScaledVariance(z=-20.0), ScaledVariance(z=-0.5714285714285714, over='honest'))
     """
     return {
@@ -94,5 +97,11 @@ __all__ = [
     "View",
     "Voter",
     "Zero",
-    "seven",
+    "list_paper_attacks",
 ]
+
+
+if not _typing.TYPE_CHECKING:  # so that mypy still knows every name
+
+    def __getattr__(name: str) -> _typing.Any:
+        return _read_renamed(_sys.modules[__name__], name)

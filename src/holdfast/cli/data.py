@@ -11,7 +11,7 @@ from rich.table import Column, Table
 
 from holdfast.cli.example import example
 from holdfast.cli.wide import Screen, say
-from holdfast.data import SPLITS, Dataset, Share, counts, deal, load
+from holdfast.data import SPLITS, Dataset, Share, count_classes, deal, load
 from holdfast.data.download import download
 from holdfast.data.picture import draw
 from holdfast.data.sources import EMBEDDED, SOURCES, advice, find, known
@@ -73,7 +73,7 @@ def describe_dataset(dataset: Dataset) -> str:
 
 def summary(dataset: Dataset, shares: list[Share]) -> str:
     """What a worker has, from the least to the most."""
-    table = counts(dataset, shares)
+    table = count_classes(dataset, shares)
     rows = (
         ("training images", [len(share.train) for share in shares]),
         ("test images", [len(share.test) for share in shares]),

@@ -1,9 +1,13 @@
 """Data sets, and how they are shared among workers. Needs numpy alone until a data set is loaded."""
 
-from holdfast.data.dataset import Dataset, standardised
-from holdfast.data.partition import SPLITS, ByWriter, Dirichlet, Natural, Shards, Uniform, counts, deal
+import sys as _sys
+import typing as _typing
+
+from holdfast.data.dataset import Dataset, standardise_images
+from holdfast.data.partition import SPLITS, ByWriter, Dirichlet, Natural, Shards, Uniform, count_classes, deal
 from holdfast.data.pools import Share
 from holdfast.data.sources import load
+from holdfast.renamed import read_renamed as _read_renamed
 
 __all__ = [
     "SPLITS",
@@ -14,8 +18,14 @@ __all__ = [
     "Shards",
     "Share",
     "Uniform",
-    "counts",
+    "count_classes",
     "deal",
     "load",
-    "standardised",
+    "standardise_images",
 ]
+
+
+if not _typing.TYPE_CHECKING:  # so that mypy still knows every name
+
+    def __getattr__(name: str) -> _typing.Any:
+        return _read_renamed(_sys.modules[__name__], name)

@@ -59,7 +59,7 @@ class Dataset:
         return np.bincount(self.labels, minlength=len(self.classes))
 
 
-def standardised(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[np.float32], ...]:
+def standardise_images(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[np.float32], ...]:
     r"""Each pixel minus its mean over `train`, divided by its standard deviation over `train`, in float32.
 
     .. math:: z = (x - \mu) / \sigma
@@ -67,15 +67,15 @@ def standardised(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[np
     Pixels that are constant in `train` become 0 everywhere. Dividing them by 1e-6 instead, as is sometimes done,
     multiplies a stray pixel of a test image by a million.
 
-    >>> standardised(np.array([[1.0, 5.0], [3.0, 5.0]]), np.array([[4.0, 6.0]]))
+    >>> standardise_images(np.array([[1.0, 5.0], [3.0, 5.0]]), np.array([[4.0, 6.0]]))
     (array([[-1.,  0.], [ 1.,  0.]], dtype=float32), array([[2., 0.]], dtype=float32))
     """
     if not len(train):
-        raise BadInput("standardised was given no training images; give at least 1.")
+        raise BadInput("standardise_images was given no training images; give at least 1.")
     for other in others:
         if other.shape[1:] != train.shape[1:]:
             raise BadInput(
-                f"standardised was given images of shapes {train.shape[1:]} and {other.shape[1:]}; give one."
+                f"standardise_images was given images of shapes {train.shape[1:]} and {other.shape[1:]}; give one."
             )
     mean = train.mean(axis=0, dtype=np.float64)
     square = np.zeros_like(mean)

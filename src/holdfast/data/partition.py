@@ -258,12 +258,12 @@ def deal(
     return split.shares(dataset, Request(workers, train, test), generator)
 
 
-def counts(dataset: Dataset, shares: list[Share]) -> NDArray[np.int64]:
+def count_classes(dataset: Dataset, shares: list[Share]) -> NDArray[np.int64]:
     """Training images of each worker in each class: (workers, classes).
 
     >>> from holdfast.data import load
     >>> digits = load("digits")
-    >>> counts(digits, deal(digits, Uniform(), 4, train=100)).sum(axis=1)
+    >>> count_classes(digits, deal(digits, Uniform(), 4, train=100)).sum(axis=1)
     array([100, 100, 100, 100])
     """
     many = len(dataset.classes)

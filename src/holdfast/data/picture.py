@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from holdfast.data.dataset import Dataset
-from holdfast.data.partition import counts
+from holdfast.data.partition import count_classes
 from holdfast.data.pools import Share
 from holdfast.errors import BadInput
 from holdfast.figures import new_figure, save_figure
@@ -22,7 +22,7 @@ def draw(dataset: Dataset, shares: list[Share], out: Path, title: str = "") -> N
     """Training images of each worker in each class, as dots whose area is their number."""
     if out.suffix not in FORMATS:
         raise BadInput(f"{out} was given; the formats are {', '.join(FORMATS)}.")
-    table = counts(dataset, shares)
+    table = count_classes(dataset, shares)
     workers, classes = table.shape
     if not 1 <= workers <= MAX_WORKERS:
         raise BadInput(f"draw was given {workers} workers; a picture shows 1 to {MAX_WORKERS}.")

@@ -16,7 +16,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from holdfast.attacks import ALIE, PGA, Canvass, LabelFlip, MinMax, NoAttack, Spread, seven
+from holdfast.attacks import ALIE, PGA, Canvass, LabelFlip, MinMax, NoAttack, Spread, list_paper_attacks
 from holdfast.data import Uniform
 from holdfast.data.sources import find
 from holdfast.errors import BadInput, plural
@@ -30,7 +30,7 @@ Cell = tuple[str, str]
 """(rule, attack) by the names of the table."""
 EIGHT = ("Avg", "GM", "CClip", "CWM", "CWTM", "Krum", "Cent2P", "Mean2P")
 FOUR = ("Cent1P", "Mean1P", "Cent2P", "Mean2P")
-SEVEN = tuple(seven())
+SEVEN = tuple(list_paper_attacks())
 SIX = SEVEN[:-1]
 MAIN = "homogeneous 0.4"
 VOTES = (3, 24, 96)
@@ -55,9 +55,9 @@ BEYOND_RULES = {
     "Avg": "Average()",
 }
 BEYOND_ATTACKS: dict[str, Any] = {
-    **{name: seven(text=False)[name] for name in ("SF", "Omn")},
-    "Empire~": Spread(seven(text=False)["Empire"]),
-    "SV~": Spread(seven(text=False)["SV"]),
+    **{name: list_paper_attacks(text=False)[name] for name in ("SF", "Omn")},
+    "Empire~": Spread(list_paper_attacks(text=False)["Empire"]),
+    "SV~": Spread(list_paper_attacks(text=False)["SV"]),
     "ALIE": ALIE(),
     "MinMax": MinMax(),
     "PGA~": PGA(spread=True),

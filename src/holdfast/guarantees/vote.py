@@ -23,8 +23,7 @@ from holdfast.guarantees.rates import MAX_FLOAT, check_number
 METHODS = {"hoeffding": "bound", "bernstein": "bound", "cantelli": "bound", "normal": "approximation"}
 DRAWS = 20_000  # simulated elections
 SEEN = 10  # failures among them that a rate must rest on
-MAX_VOTERS = 10_000  # voters
-MAX_BATCH = 2**60  # batch
+MAX_VOTERS, MAX_BATCH = 10_000, 2**60
 
 
 @dataclass(frozen=True)
@@ -47,9 +46,7 @@ class Voters:
         for name, least in (("n", 1), ("f", 0)):
             check_whole(getattr(self, name), name, least=least, who="Voters")
         if self.n > MAX_VOTERS or 2 * self.f >= self.n:
-            raise BadInput(
-                f"Voters was given n = {self.n} and f = {self.f}; it takes f < n/2 and n up to {MAX_VOTERS:,}."
-            )
+            raise BadInput(f"Voters was given n = {self.n} and f = {self.f}; it takes f < n/2, n up to {MAX_VOTERS:,}.")
         check_whole(self.reports, "cast", least=1, who="Voters")
         if not 2 * self.f + 1 <= self.reports <= self.n:
             raise BadInput(f"{self!r} was given; cast is from 2f + 1 = {2 * self.f + 1} to n, else Inner wins unasked.")

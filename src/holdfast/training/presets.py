@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from holdfast.attacks import NoAttack, seven
+from holdfast.attacks import NoAttack, list_paper_attacks
 from holdfast.elections import Ballot
 from holdfast.errors import BadInput
 from holdfast.rules import CenterwO, GeometricMedian, MeanwO, NormBoundedMean
@@ -47,7 +47,7 @@ def paper(rule: str, attack: str = "none", rate: float = 0.4, text: bool = True,
     >>> paper("Mean1P", "SV").attack, paper("Mean1P", "SV", text=False).shrink
     (ScaledVariance(z=-20.0), 0.6)
     """
-    for name, known, kind in ((rule, RULES, "rule"), (attack, ["none", *seven()], "attack")):
+    for name, known, kind in ((rule, RULES, "rule"), (attack, ["none", *list_paper_attacks()], "attack")):
         if name not in known:
             raise BadInput(unknown(str(name), known, kind))
     if rate not in RATES:
@@ -55,7 +55,7 @@ def paper(rule: str, attack: str = "none", rate: float = 0.4, text: bool = True,
     f = RATES[rate][0 if text else 1]
     fields: dict[str, Any] = {
         "rule": parse(RULES[rule].format(f=f), AGGREGATORS),
-        "attack": NoAttack() if attack == "none" else seven(text, WORKERS)[attack],
+        "attack": NoAttack() if attack == "none" else list_paper_attacks(text=text, n=WORKERS)[attack],
         "workers": WORKERS,
         "byzantine": f,
         "data": "emnist",

@@ -16,7 +16,7 @@ from torch.func import vmap
 from torch.nn import functional as F
 
 from holdfast.attacks import Attack
-from holdfast.data import Dataset, Share, deal, load, standardised
+from holdfast.data import Dataset, Share, deal, load, standardise_images
 from holdfast.errors import BadInput
 from holdfast.jsonable import finite_or_none
 from holdfast.training.gradients import Gradients, Loss, together
@@ -268,7 +268,7 @@ def _images(data: Dataset, shares: list[Share], standardise: bool, device: torch
     images = images.astype(np.float32) / 255 if images.dtype == np.uint8 else images.astype(np.float32)
     if standardise:
         train = images[np.unique(np.concatenate(places.train))]
-        images = standardised(train, images)[1]
+        images = standardise_images(train, images)[1]
     images = images[:, None] if images.ndim == 3 else np.moveaxis(images, 3, 1)
     return torch.as_tensor(np.ascontiguousarray(images), device=device), places
 

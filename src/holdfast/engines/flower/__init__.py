@@ -6,15 +6,34 @@
 MeanwO(f=3)
 """
 
+import sys as _sys
+import typing as _typing
+
 from holdfast.engines.flower.version import check
 
 check()
 
-from holdfast.engines.flower.client import momentum, vote  # noqa: E402
+from holdfast.engines.flower.client import apply_momentum, vote  # noqa: E402
 from holdfast.engines.flower.local import LocalGrid  # noqa: E402
-from holdfast.engines.flower.replies import model_of, record_of  # noqa: E402
+from holdfast.engines.flower.replies import make_record, read_model  # noqa: E402
 from holdfast.engines.flower.strategy import RobustStrategy  # noqa: E402
 from holdfast.engines.flower.twophase import TwoPhaseStrategy  # noqa: E402
 from holdfast.engines.flower.wrapped import wrap  # noqa: E402
+from holdfast.renamed import read_renamed as _read_renamed  # noqa: E402
 
-__all__ = ["LocalGrid", "RobustStrategy", "TwoPhaseStrategy", "model_of", "momentum", "record_of", "vote", "wrap"]
+__all__ = [
+    "LocalGrid",
+    "RobustStrategy",
+    "TwoPhaseStrategy",
+    "apply_momentum",
+    "make_record",
+    "read_model",
+    "vote",
+    "wrap",
+]
+
+
+if not _typing.TYPE_CHECKING:  # so that mypy still knows every name
+
+    def __getattr__(name: str) -> _typing.Any:
+        return _read_renamed(_sys.modules[__name__], name)

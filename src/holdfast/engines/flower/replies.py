@@ -33,12 +33,12 @@ class Gathered:
     bytes: int = 0
 
 
-def model_of(record: ArrayRecord) -> Model:
+def read_model(record: ArrayRecord) -> Model:
     """The arrays of a record of our own, by name."""
     return {str(name): np.asarray(array.numpy()) for name, array in record.items()}
 
 
-def record_of(model: Mapping[str, np.ndarray]) -> ArrayRecord:
+def make_record(model: Mapping[str, np.ndarray]) -> ArrayRecord:
     """The other way round."""
     return ArrayRecord({name: Array(np.asarray(values, order="C")) for name, values in model.items()})
 

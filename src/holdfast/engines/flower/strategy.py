@@ -25,7 +25,7 @@ from holdfast.engines.flower.limits import Limits
 from holdfast.engines.flower.local import LocalGrid
 from holdfast.engines.flower.mailbox import Mailbox
 from holdfast.engines.flower.metrics import middles, numbers
-from holdfast.engines.flower.replies import Gathered, gather, model_of, record_of
+from holdfast.engines.flower.replies import Gathered, gather, make_record, read_model
 from holdfast.engines.flower.sampling import available, drawn, risk
 from holdfast.engines.lines import named
 from holdfast.errors import BadInput
@@ -115,15 +115,15 @@ class RobustStrategy(Strategy):
             what = type(initial_arrays).__name__
             raise BadInput(f"{type(self).__name__} was given initial_arrays of type {what}; pass an ArrayRecord.")
         self.offset, self.last, held = 0, None, self.journal.state()
-        if not all(np.isfinite(v).all() for v in model_of(initial_arrays).values() if v.dtype.kind == "f"):
+        if not all(np.isfinite(v).all() for v in read_model(initial_arrays).values() if v.dtype.kind == "f"):
             raise BadInput(f"{type(self).__name__} was given initial_arrays that are not finite.")
         if held is not None:
             self.offset, state = held
             model, self.last = state.model, state.last
-            if {n: v.shape for n, v in model.items()} != {n: v.shape for n, v in model_of(initial_arrays).items()}:
+            if {n: v.shape for n, v in model.items()} != {n: v.shape for n, v in read_model(initial_arrays).items()}:
                 where = self.journal.folder
                 raise BadInput(f"{where} holds the state of another model than initial_arrays; name another folder.")
-            initial_arrays = record_of({name: model[name] for name in initial_arrays})
+            initial_arrays = make_record({name: model[name] for name in initial_arrays})
             self._remember(state.memory)
             more = "Flower counts the rest from 1" if self.offset < num_rounds else "which were all"
             log.info("going on after round %d of %d, %s", self.offset, num_rounds, more)
@@ -131,7 +131,7 @@ class RobustStrategy(Strategy):
                 log.warning("the rounds before were by %s, these are by %s", state.who, self._who())
         left, before = max(0, num_rounds - self.offset), self.offset
         evaluate = evaluate_fn and (lambda at, arrays: evaluate_fn(at + before, arrays))
-        post: Any = grid if isinstance(grid, LocalGrid) else Mailbox(grid, Limits.of(model_of(initial_arrays)))
+        post: Any = grid if isinstance(grid, LocalGrid) else Mailbox(grid, Limits.of(read_model(initial_arrays)))
         result = super().start(post, initial_arrays, left, timeout, train_config, evaluate_config, evaluate)
         if not len(result.arrays):  # every round was skipped, or none was left
             result.arrays = initial_arrays
@@ -144,7 +144,7 @@ class RobustStrategy(Strategy):
     ) -> Iterable[Message]:
         """Draw nodes, and send them the model; nobody, if too few are there."""
         turn = server_round + self.offset
-        self.model, self.began, self.grid = model_of(arrays), time.monotonic(), grid
+        self.model, self.began, self.grid = read_model(arrays), time.monotonic(), grid
         nodes = available(grid, self.min_available_nodes, self._patience(grid))
         self.asked = drawn(nodes, self.fraction_train, self.min_train_nodes, self.seed, turn)
         self.few = f"{len(nodes)} nodes are connected, and {self.rule!r} needs {self._least()}"
@@ -207,7 +207,7 @@ class RobustStrategy(Strategy):
             return None, MetricRecord({"skipped": 1.0})
         self.model, self.last = moved, last
         self._done(turn, line)
-        return record_of(moved), MetricRecord(self._figures(line, came))
+        return make_record(moved), MetricRecord(self._figures(line, came))
 
     def _step(self, turn: int, moved: Model) -> Model | None:
         """The model to commit, given that which the rule leads to; None if it is not finite."""

@@ -17,7 +17,7 @@ from holdfast.engines.flower.arguments import StrategyOptions, seconds
 from holdfast.engines.flower.differences import stepped
 from holdfast.engines.flower.limits import TooMuch, check_counts
 from holdfast.engines.flower.metrics import reported
-from holdfast.engines.flower.replies import Gathered, failure, record_of
+from holdfast.engines.flower.replies import Gathered, failure, make_record
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput
 from holdfast.jsonable import finite_or_none
@@ -69,7 +69,7 @@ class TwoPhaseStrategy(RobustStrategy):
         models = [stepped(self.model, decided.value) for decided in (candidates.inner, candidates.outer)]
         began = time.monotonic()
         voters = [came.nodes[i] for i in range(len(came.nodes)) if i not in candidates.inner.dropped]
-        sent = {name: record_of(model) for name, model in zip(CANDIDATES, models, strict=True)}
+        sent = {name: make_record(model) for name, model in zip(CANDIDATES, models, strict=True)}
         content = RecordDict({**sent})
         content[self.configrecord_key] = ConfigRecord({"server-round": turn})
         assert self.grid is not None

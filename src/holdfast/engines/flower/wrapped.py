@@ -23,7 +23,7 @@ from flwr.serverapp.strategy import (
 
 from holdfast.engines.flower.arguments import StrategyOptions, answering
 from holdfast.engines.flower.differences import Model
-from holdfast.engines.flower.replies import model_of, record_of
+from holdfast.engines.flower.replies import make_record, read_model
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput
 from holdfast.twophase import TwoPhase
@@ -74,15 +74,15 @@ class _Wrapped(RobustStrategy):
         real = [name for name, values in moved.items() if values.dtype.kind == "f"]
         now = {name: self.model[name] for name in real}
         if hasattr(self.own, "current_arrays"):
-            self.own.current_arrays = record_of(now) if isinstance(self.own, FedAvgM) else now
+            self.own.current_arrays = make_record(now) if isinstance(self.own, FedAvgM) else now
         weight = MetricRecord({self.own.weighted_by_key: 1.0})
         content = RecordDict(
-            {self.own.arrayrecord_key: record_of({name: moved[name] for name in real}), "metrics": weight}
+            {self.own.arrayrecord_key: make_record({name: moved[name] for name in real}), "metrics": weight}
         )
         before, message = self._memory(), self._messages(RecordDict(), "train")[0]
         with np.errstate(all="ignore"):
             stepped, _ = self.own.aggregate_train(turn, [Message(content, reply_to=message)])
-            new_model = {} if stepped is None else model_of(stepped)
+            new_model = {} if stepped is None else read_model(stepped)
             cast = {name: new_model[name].astype(moved[name].dtype) for name in real if name in new_model}
         done = super()._step(turn, moved | cast)
         if done is None:

@@ -4,12 +4,16 @@ Sound against faulty data and gradients on ranks whose program is honest; a Byza
 (holdfast.engines.flower).
 """
 
+import sys as _sys
+import typing as _typing
+
 from holdfast.engines.sharded.checkpoint import load, save
 from holdfast.engines.sharded.ledger import Ledger
 from holdfast.engines.sharded.momentum import Momentum
-from holdfast.engines.sharded.reduce import candidates, robust_all_reduce, robust_reduce_scatter
+from holdfast.engines.sharded.reduce import propose_candidates, robust_all_reduce, robust_reduce_scatter
 from holdfast.engines.sharded.step import Step, two_phase_step
 from holdfast.engines.sharded.watch import Job, RankFailed, begin
+from holdfast.renamed import read_renamed as _read_renamed
 
 __all__ = [
     "Job",
@@ -18,10 +22,16 @@ __all__ = [
     "RankFailed",
     "Step",
     "begin",
-    "candidates",
     "load",
+    "propose_candidates",
     "robust_all_reduce",
     "robust_reduce_scatter",
     "save",
     "two_phase_step",
 ]
+
+
+if not _typing.TYPE_CHECKING:  # so that mypy still knows every name
+
+    def __getattr__(name: str) -> _typing.Any:
+        return _read_renamed(_sys.modules[__name__], name)

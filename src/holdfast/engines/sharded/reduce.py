@@ -78,7 +78,7 @@ def robust_reduce_scatter(
     return replace(decision, value=output)
 
 
-def candidates(
+def propose_candidates(
     tensors: Sequence[Tensor],
     rule: TwoPhase,
     group: Any = None,

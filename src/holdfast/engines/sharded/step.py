@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from holdfast.decision import Decision
 from holdfast.engines.sharded.ledger import Ledger
 from holdfast.engines.sharded.momentum import Momentum
-from holdfast.engines.sharded.reduce import candidates, check, refuse_parts
+from holdfast.engines.sharded.reduce import check, propose_candidates, refuse_parts
 from holdfast.engines.sharded.watch import RankFailed, at
 from holdfast.engines.sharded.wire import Wire
 from holdfast.errors import BadInput
@@ -82,7 +82,7 @@ def two_phase_step(
         old for old, does in zip(before[len(parameters) :], moves, strict=True) if does
     ]
     try:
-        proposed = candidates([*slopes, *buffers], rule, group, beside=len(buffers), rng=rng)
+        proposed = propose_candidates([*slopes, *buffers], rule, group, beside=len(buffers), rng=rng)
     except BadInput as refusal:
         _load(parameters, buffers, before)
         if momentum is not None:
