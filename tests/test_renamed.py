@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -49,3 +51,21 @@ def test_no_name_is_both_old_and_new() -> None:
     assert not set(RENAMED_KEYS) & set(RENAMED_KEYS.values())
     for old, (new, _) in RENAMED.items():
         assert f"{old.rpartition('.')[0]}.{new}" not in RENAMED
+
+
+def test_the_page_lists_every_renamed_name() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "migration.md").read_text()
+    names, keys = page.split("## Keys in JSON")
+    rows = re.findall(r"^\| `([\w.]+)` \| `(\w+)` \| ([\d.]+) \|$", names, flags=re.MULTILINE)
+    assert {old: (new, since) for old, new, since in rows} == RENAMED
+    assert dict(re.findall(r"^\| `(\w+)` \| `(\w+)` \|", keys, flags=re.MULTILINE)) == RENAMED_KEYS
+
+
+@pytest.mark.parametrize("old", [name for name in RENAMED if not name.startswith("holdfast.decision")])
+def test_old_names_of_modules_answer(old: str) -> None:
+    where, _, name = old.rpartition(".")
+    pytest.importorskip("flwr" if "flower" in where else "torch" if "sharded" in where else "numpy")
+    module = import_module(where)
+    with pytest.warns(DeprecationWarning, match=f"^{name} is named {RENAMED[old][0]} "):
+        assert getattr(module, name) is getattr(module, RENAMED[old][0])
+    assert name not in module.__all__
