@@ -124,10 +124,10 @@ class _Reader:
     usual: str
     text: str
 
-    def value(self, node: ast.expr, top: bool = False) -> Any:
+    def value(self, node: ast.expr, *, top: bool = False) -> Any:
         match node:
             case ast.BinOp(left=left, op=ast.RShift(), right=right):
-                first, then = self.value(left, True), self.value(right, True)
+                first, then = self.value(left, top=True), self.value(right, top=True)
                 try:
                     return first >> then
                 except TypeError:

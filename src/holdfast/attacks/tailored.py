@@ -55,7 +55,7 @@ class PGA(Attack):
     def __call__(self, seen: View) -> Rows:
         if not len(seen.own):
             return seen.own
-        return _along(seen, self.along, self.spread, damage)
+        return _along(seen, self.along, apart=self.spread, harm=damage)
 
 
 @value
@@ -85,10 +85,10 @@ class Canvass(Attack):
             return PGA(self.along, self.spread)(seen)
         if self.by == "distance":
             seen = replace(seen, losses=None)
-        return _along(seen, self.along, self.spread, _elected, whole=seen.losses is not None)
+        return _along(seen, self.along, apart=self.spread, harm=_elected, whole=seen.losses is not None)
 
 
-def _along(seen: View, along: Direction, apart: bool, harm: Harm, whole: bool = False) -> Rows:
+def _along(seen: View, along: Direction, *, apart: bool, harm: Harm, whole: bool = False) -> Rows:
     """The rows mean - γ p of the γ that does most harm."""
     mean, p = seen.honest.mean(axis=0), direction(seen.honest, along)
     p = p if p.any() else np.full_like(p, 1 / np.sqrt(len(p)))
@@ -101,7 +101,7 @@ def _along(seen: View, along: Direction, apart: bool, harm: Harm, whole: bool = 
     def harmful(gamma: float) -> tuple[bool, float]:
         try:
             with np.errstate(all="ignore"):
-                wanted, harm_done = harm(small.seen, small.rows(gamma, apart))
+                wanted, harm_done = harm(small.seen, small.rows(gamma, apart=apart))
         except BadInput:  # a rule that refuses so few rows
             return False, -np.inf
         return wanted, -np.inf if np.isnan(harm_done) else harm_done
@@ -110,7 +110,7 @@ def _along(seen: View, along: Direction, apart: bool, harm: Harm, whole: bool = 
     for factors, keep in LEVELS:
         tried = {gamma * factor for gamma in best for factor in factors}
         best = sorted(sorted(tried), key=harmful, reverse=True)[:keep]
-    return Small(seen, mean, p * unit).rows(best[0], apart)
+    return Small(seen, mean, p * unit).rows(best[0], apart=apart)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ class Small:
             )
         return Small(seen, mean, p)
 
-    def rows(self, gamma: float, apart: bool) -> Rows:
+    def rows(self, gamma: float, *, apart: bool) -> Rows:
         row = self.mean - gamma * self.p
         return spread(row, self.seen.own) if apart else copies(row, self.seen.own)
 

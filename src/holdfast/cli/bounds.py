@@ -123,7 +123,7 @@ def choose(
 
     The cost is in multiplications for each coordinate of each worker. docs/choosing.md tells how the list is ranked.
     """
-    advice = ranked(n, f, heterogeneous, votes, stream, d)
+    advice = ranked(n, f, heterogeneous=heterogeneous, votes=votes, stream=stream, d=d)
     if as_json:
         rows = [(one, {name: record(promise) for name, promise in one.promises.items()}) for one in advice]
         advised = [{"rule": repr(one.rule), "why": one.why, "cost": one.cost, "promises": said} for one, said in rows]

@@ -98,7 +98,7 @@ def run(
     console.print(Text(f"{len(runs)} trainings, {len(runs) - len(todo)} of them done: {store}"))
     failed = []
     if todo:
-        failed = _run(todo, folder_of_runs, folder, jobs, cluster, console)
+        failed = _run(todo, folder_of_runs, folder, jobs=jobs, cluster=cluster, console=console)
         known = Store(store).read()[0]
     _print(request, known, out)
     if failed:
@@ -192,14 +192,14 @@ def _print(request: Asked, known: list[Entry], out: Path | None) -> None:
         _figure(group(request.names[0], request.setting, known), out or Path(f"{request.name}.svg"))
 
 
-def _run(todo: Runs, store: Store, data: Path | None, jobs: int, cluster: str | None, console: Console) -> list[str]:
+def _run(todo: Runs, store: Store, data: Path | None, *, jobs: int, cluster: str | None, console: Console) -> list[str]:
     """Carry them out; what failed, and why."""
     carry, many = carrier(cluster), jobs or cores()
     with console.status("timing a few rounds"):
         left = estimate(todo.values(), data, many)
     console.print(f"{len(todo)} to do: about {spoken(left)} with {many} at a time here")
     try:
-        board = watch(sweep(todo, store, jobs or None, data, True, carry), todo, console)
+        board = watch(sweep(todo, store, jobs or None, data, retry_failed=True, carry=carry), todo, console)
     except KeyboardInterrupt:
         console.print("stopped; the same command goes on from there")
         raise typer.Abort from None

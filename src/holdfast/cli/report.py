@@ -51,7 +51,7 @@ def report(
         write(entries, complaints, page, f"Runs of {store}")
         say(f"the report is in {page}")
         return
-    text = rendered(entries, kind, out is not None)
+    text = rendered(entries, kind, file=out is not None)
     if out:
         put(text, out)
         say(f"the report is in {out}")
@@ -74,11 +74,11 @@ def read_finished(store: Path, where: list[str]) -> tuple[list[Entry], list[str]
     return chosen, complaints
 
 
-def rendered(entries: list[Entry], kind: str, file: bool) -> str:
+def rendered(entries: list[Entry], kind: str, *, file: bool) -> str:
     """The tables as text; those for a terminal are printed at once unless they go to a file."""
     if kind != "terminal":
         return printable("\n".join((markdown if kind == "markdown" else latex)(grid) for grid in grids(entries)))
-    shown = console(file)
+    shown = console(file=file)
     with shown.capture() as captured:
         for grid in grids(entries):
             shown.print(terminal(grid), "")

@@ -71,9 +71,8 @@ def sweep(
         return
     carry = carrier(cluster)
     try:
-        board = watch(
-            carry_out(runs, runs_there, jobs or (None if cluster else cores()), folder, retry_failed, carry), runs
-        )
+        many = jobs or (None if cluster else cores())
+        board = watch(carry_out(runs, runs_there, many, folder, retry_failed=retry_failed, carry=carry), runs)
     except KeyboardInterrupt:
         say("stopped; the same command goes on from there", err=True)
         raise typer.Abort from None

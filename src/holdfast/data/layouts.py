@@ -42,7 +42,7 @@ def there(folder: Path, name: str) -> Path | None:
     return None
 
 
-def idx_files(prefix: str = "", test: str = "t10k", transposed: bool = False) -> Layout:
+def idx_files(prefix: str = "", test: str = "t10k", *, transposed: bool = False) -> Layout:
     """Four idx files. EMNIST's images lie on their side and are made upright."""
     names = [
         f"{prefix}{side}-{what}" for side in ("train", test) for what in ("images-idx3-ubyte", "labels-idx1-ubyte")

@@ -120,7 +120,7 @@ class Table:
         if self.name.startswith("beyond"):
             return _by_frequency(_beyond(*cell, self.rate, fields))
         text = setting.preset == "text"
-        run = _by_frequency(paper(*cell, self.rate, text, **fields))
+        run = _by_frequency(paper(*cell, self.rate, text=text, **fields))
         if isinstance(run.attack, LabelFlip) and data not in ("emnist", "femnist"):
             run = run.changed(attack=LabelFlip() if text or data != "cifar10" else NoAttack())  # the program has none
         return run

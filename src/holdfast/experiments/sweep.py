@@ -98,6 +98,7 @@ def sweep(
     store: Store,
     jobs: int | None = None,
     data: Path | None = None,
+    *,
     retry_failed: bool = False,
     carry: Callable[..., Iterator[News]] = carried_out,
 ) -> Generator[News]:

@@ -46,7 +46,7 @@ class Advice:
 
 
 def choose(
-    n: int, f: int, heterogeneous: bool = True, votes: bool = True, stream: bool = False, d: int | None = None
+    n: int, f: int, *, heterogeneous: bool = True, votes: bool = True, stream: bool = False, d: int | None = None
 ) -> list[Advice]:
     """A short list, best first: two-phase if workers can vote, then by the constant that convergence depends on.
 
@@ -63,13 +63,15 @@ def choose(
         why = "one pass, about 3f vectors in memory; the only rule here that never holds all of them"
         return [_advice(StreamCenterwO(f), n, f, d, why)]
     criterion = "kappa" if heterogeneous else "lambda"
-    advised = [_advice(rule, n, f, d, why) for rule, why in _one_phase(n, f, heterogeneous)]
+    advised = [_advice(rule, n, f, d, why) for rule, why in _one_phase(n, f, heterogeneous=heterogeneous)]
     advised.sort(key=lambda advice: (advice.constant(criterion), advice.cost))
-    first = [_elected(n, f, heterogeneous, d)] if votes and f > 1 and n <= MANY else []  # Outer needs all distances
+    first = (
+        [_elected(n, f, heterogeneous=heterogeneous, d=d)] if votes and f > 1 and n <= MANY else []
+    )  # Outer needs all distances
     return (first + advised)[:MAX_ADVICE]
 
 
-def _one_phase(n: int, f: int, heterogeneous: bool) -> list[tuple[Any, str]]:
+def _one_phase(n: int, f: int, *, heterogeneous: bool) -> list[tuple[Any, str]]:
     many = n > MANY
     out: list[tuple[Any, str]] = [
         (CWTM(f), "no rule has a smaller κ or ζ; linear in n; weak where liars hide in every coordinate (ALIE)"),
@@ -96,7 +98,7 @@ def _one_phase(n: int, f: int, heterogeneous: bool) -> list[tuple[Any, str]]:
     return out
 
 
-def _elected(n: int, f: int, heterogeneous: bool, d: int | None) -> Advice:
+def _elected(n: int, f: int, *, heterogeneous: bool, d: int | None) -> Advice:
     """Two phases: the promises are those of Inner, which wins unless Outer is clearly better."""
     rule = replace((Mean2P if heterogeneous else Cent2P)(f), election=Numeric())
     why = "the workers elect one of two candidates: the only kind that no attack of docs/paper.md brings down"

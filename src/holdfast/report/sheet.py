@@ -64,7 +64,7 @@ def write(entries: Iterable[Entry], complaints: Sequence[str], out: Path, title:
     drawn = _can_draw()
     body += [] if drawn else [f"<p>{escape(MISSING)}</p>"]
     for group, grid in zip(groups(entries), grids(entries), strict=True):
-        body += _section(group, grid, drawn)
+        body += _section(group, grid, drawn=drawn)
     body += _runs(entries)
     failed = [f"{_name(one)}, seed {one.run.seed} ({one.key}): {one.why}" for one in entries if one.state == "failed"]
     body += [*_list("What failed", failed), *_list("What could not be read", complaints)]
@@ -92,7 +92,7 @@ def _about(entries: Sequence[Entry]) -> list[str]:
     return [what, common] if (common := caption(entries)) else [what]
 
 
-def _section(group: Group, grid: Grid, drawn: bool) -> list[str]:
+def _section(group: Group, grid: Grid, *, drawn: bool) -> list[str]:
     title = grid.title or "Accuracy"
     parts = [f"<h2>{escape(title)}</h2>", f'<div class="scroll">{html(replace(grid, caption=""))}</div>']
     if drawn:

@@ -46,7 +46,7 @@ def columns(grid: Grid, worst: str = "first") -> list[str]:
     return [WORST, *grid.columns] if worst == "first" else [*grid.columns, WORST]
 
 
-def note(grid: Grid, marked: str = "bold", squares: bool = False) -> str:
+def note(grid: Grid, marked: str = "bold", *, squares: bool = False) -> str:
     """How to read the numbers."""
     many = sorted({cell.n for cell in grid.cells.values() if cell.n})
     span = f"{many[0]} to {many[-1]}" if len(many) > 1 else f"{many[0]}" if many else "no"
@@ -156,5 +156,5 @@ def _tint(off: float | None) -> str:
     return f' style="background: rgba({ABOVE if off > 0 else BELOW}, {0.5 * min(abs(off) / FULL, 1):.2f})"'
 
 
-def _said(grid: Grid, marked: str = "bold", squares: bool = False) -> str:
-    return " ".join(filter(None, (grid.caption, note(grid, marked, squares))))
+def _said(grid: Grid, marked: str = "bold", *, squares: bool = False) -> str:
+    return " ".join(filter(None, (grid.caption, note(grid, marked, squares=squares))))

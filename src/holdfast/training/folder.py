@@ -211,7 +211,7 @@ def in_use(path: Path) -> bool:
     return False
 
 
-def _lock(file: Any, path: Path, alone: bool = True) -> None:
+def _lock(file: Any, path: Path, *, alone: bool = True) -> None:
     """For this process alone; or, for one that only looks, for a moment beside others that look."""
     try:
         import fcntl

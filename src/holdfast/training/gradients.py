@@ -63,7 +63,7 @@ class Gradients:
             self.settle(x, y)
         self.ways[0](x, y, out)
 
-    def settle(self, x: Tensor, y: Tensor, local: bool = False) -> None:
+    def settle(self, x: Tensor, y: Tensor, *, local: bool = False) -> None:
         """Choose the way by trying it on some images, that of `local` steps too; torch's generator is left alone."""
         buffers = [buffer.clone() for buffer in self.module.buffers()]
         before = torch.get_rng_state()

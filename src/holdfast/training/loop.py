@@ -51,7 +51,7 @@ class Round:
     kappa: float | None = None
 
 
-def rashb(run: Run, task: Task, state: State | None = None, certify: bool = False) -> Iterator[Round]:
+def rashb(run: Run, task: Task, state: State | None = None, *, certify: bool = False) -> Iterator[Round]:
     """Algorithm 1: the server aggregates the workers' momenta and steps."""
     state = state or State.first(run, task)
     for t in range(state.round, run.rounds):
@@ -67,7 +67,7 @@ def rashb(run: Run, task: Task, state: State | None = None, certify: bool = Fals
         yield Round(t, *_told(run, sent, decision), norm=_norm(decision.value), events=events, kappa=kappa)
 
 
-def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: bool = False) -> Iterator[Round]:
+def two_phase_rashb(run: Run, task: Task, state: State | None = None, *, certify: bool = False) -> Iterator[Round]:
     """Algorithm 3: the server proposes two models, the workers elect one."""
     state = state or State.first(run, task)
     for t in range(state.round, run.rounds):

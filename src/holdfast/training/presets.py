@@ -34,7 +34,7 @@ RULES = {
 OURS = ("Cent1P", "Mean1P", "Cent2P", "Mean2P")
 
 
-def paper(rule: str, attack: str = "none", rate: float = 0.4, text: bool = True, **changes: Any) -> Run:
+def paper(rule: str, attack: str = "none", rate: float = 0.4, *, text: bool = True, **changes: Any) -> Run:
     """A cell of the paper's tables by its names, such as paper("Mean2P", "Omn"); `changes` are fields of Run.
 
     The text: 3, 7 or 14 of 35 workers lie, means of n - f, votes on a fresh batch of 3, τ = 0.215771 of the momentum.

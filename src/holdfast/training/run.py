@@ -128,15 +128,15 @@ class Run:
         if not isinstance(self.standardise, bool):
             raise BadInput(f"Run was given standardise = {self.standardise!r}; it is True or False.")
         for name, positive in NUMBERS.items():
-            self._number(name, positive)
+            self._number(name, positive=positive)
         for name in ("clip", "reject"):
             if getattr(self, name) is not None:
-                self._number(name, True)
+                self._number(name, positive=True)
         if self.momentum >= 1:
             raise BadInput(f"Run was given momentum = {self.momentum!r}; it is below 1.")
         self._possible()
 
-    def _number(self, name: str, positive: bool) -> None:
+    def _number(self, name: str, *, positive: bool) -> None:
         given = getattr(self, name)
         given = given.item() if isinstance(given, np.number) else given
         if isinstance(given, bool) or not isinstance(given, (int, float)) or not abs(given) < HUGE:

@@ -83,6 +83,7 @@ def train(
     run: Run,
     folder: Path | str | None = None,
     task: Task | None = None,
+    *,
     data: Path | str | None = None,
     on_round: Listener | None = None,
     save: float = SAVE,
@@ -108,7 +109,7 @@ def train(
             raise BadInput(f"train was given {run.workers} workers by its run and {task.workers} by its task; agree.")
         try:
             with place.held() if place else nullcontext():
-                return _trained(run, place, task, on_round, save, certify)
+                return _trained(run, place, task, on_round=on_round, save=save, certify=certify)
         except OSError as error:
             if place is None or error.errno not in DISK:
                 raise
@@ -119,13 +120,13 @@ def train(
 
 
 def _trained(
-    run: Run, place: Folder | None, task: Task, on_round: Listener | None, save: float, certify: bool
+    run: Run, place: Folder | None, task: Task, *, on_round: Listener | None, save: float, certify: bool
 ) -> Result:
     state = State.first(run, task)
     state = (place.state(state) if place else None) or state
     lines = list(place.lines()) if place else []
     try:
-        with closing(_saved(run, task, state, place, save, certify)) as news, interruptible() as interrupts:
+        with closing(_saved(run, task, state, place, save, certify=certify)) as news, interruptible() as interrupts:
             for new in news:
                 lines.append(new)
                 if on_round:
@@ -140,11 +141,11 @@ def _trained(
     return Result(run, lines, state.model, state.average)
 
 
-def _saved(run: Run, task: Task, state: State, place: Folder | None, save: float, certify: bool) -> Generator[Line]:
+def _saved(run: Run, task: Task, state: State, place: Folder | None, save: float, *, certify: bool) -> Generator[Line]:
     """The rounds' lines, written down from time to time, and when somebody stops in between."""
     waiting: list[Line] = []
     saved = time.monotonic()
-    for line in rounds(run, task, state, certify):
+    for line in rounds(run, task, state, certify=certify):
         waiting.append(line)
         if place and (time.monotonic() - saved > save or state.round == run.rounds):
             place.add(waiting, state)
@@ -185,10 +186,10 @@ def fingerprint(task: Task) -> str:
     return f"{type(task).__name__} from {first.size} numbers {digest.hexdigest()[:16]}"
 
 
-def rounds(run: Run, task: Task, state: State, certify: bool = False) -> Iterator[Line]:
+def rounds(run: Run, task: Task, state: State, *, certify: bool = False) -> Iterator[Line]:
     """The loop's records as plain lines, with an evaluation every so many rounds and at the end."""
     loop = two_phase_rashb if run.two_phase else rashb
-    for record in loop(run, task, state, certify):
+    for record in loop(run, task, state, certify=certify):
         line: Line = {**asdict(record), "events": list(record.events)}
         if not certify:
             del line["kappa"]

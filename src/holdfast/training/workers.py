@@ -50,7 +50,7 @@ class Workers:
         rng = np.random.default_rng([run.seed if run.draw is None else run.draw, 0])
         self.shares = deal(data, run.split, run.workers, run.train, run.test, rng)
         self.device = _device(run.device)
-        self.images, self.places = _images(data, self.shares, run.standardise, self.device)
+        self.images, self.places = _images(data, self.shares, standardise=run.standardise, device=self.device)
         self.labels = torch.as_tensor(data.labels, dtype=torch.long, device=self.device)[self.places.used]
         self.lies = self._lies(run.attack)
         shape = tuple(self.images.shape[1:])
@@ -104,7 +104,7 @@ class Workers:
         self.gradients.load(torch.as_tensor(model, device=self.device))
 
     def batch(
-        self, who: np.ndarray, size: int | None, purpose: int, t: int, lie: bool = False
+        self, who: np.ndarray, size: int | None, purpose: int, t: int, *, lie: bool = False
     ) -> tuple[Tensor, Tensor]:
         """Images and labels (workers, batch) drawn by a stream of its own; liars may see other labels."""
         places = self.places.draw(size, generator(self.run, purpose, t))[who]
@@ -261,7 +261,7 @@ class Places:
         return np.take_along_axis(self.table, at, axis=1)
 
 
-def _images(data: Dataset, shares: list[Share], standardise: bool, device: torch.device) -> tuple[Tensor, Places]:
+def _images(data: Dataset, shares: list[Share], *, standardise: bool, device: torch.device) -> tuple[Tensor, Places]:
     """The images in use, channels first, standardised by the training images."""
     places = Places(shares)
     images = data.images[places.used]

@@ -26,7 +26,7 @@ def answered(picture: Round) -> Told:
     """Every rule's answer, by the library itself; a rule that refuses says why."""
     until = time.monotonic() + SECONDS
     answers = [
-        answer(picture, text, picture.look in (None, i)) if time.monotonic() < until else _late(text)
+        answer(picture, text, certify=picture.look in (None, i)) if time.monotonic() < until else _late(text)
         for i, text in enumerate(picture.rules)
     ]
     return {"mean": picture.mean.tolist(), "deviation": picture.deviation, "answers": answers}
@@ -36,21 +36,21 @@ def _late(text: str) -> Told:
     return {"rule": text, "error": f"was not asked: the rules before it took over {SECONDS:g} s; remove a slow one."}
 
 
-def answer(picture: Round, text: str, certify: bool = True) -> Told:
+def answer(picture: Round, text: str, *, certify: bool = True) -> Told:
     """One rule's answer, or why it has none."""
     try:
         rule = chosen(text)
-        fields = (_voted if isinstance(rule, TwoPhase) else _decided)(picture, rule, certify)
+        fields = (_voted if isinstance(rule, TwoPhase) else _decided)(picture, rule, certify=certify)
     except BadInput as refusal:
         return {"rule": text, "error": str(refusal)}
     return {"rule": text, "named": short(repr(rule)), **fields}
 
 
-def _decided(picture: Round, rule: Any, certify: bool) -> Told:
-    return _told(picture, decide(rule, read(picture.X, repr(rule)), rng=np.random.default_rng(0)), certify)
+def _decided(picture: Round, rule: Any, *, certify: bool) -> Told:
+    return _told(picture, decide(rule, read(picture.X, repr(rule)), rng=np.random.default_rng(0)), certify=certify)
 
 
-def _told(picture: Round, decision: Decision, certify: bool) -> Told:
+def _told(picture: Round, decision: Decision, *, certify: bool) -> Told:
     total, n = float(decision.weights.sum()) or 1.0, len(decision.rows)
     mine = own(decision.rule)
     f = picture.f if mine is None else mine
@@ -117,9 +117,9 @@ def elected(picture: Round, rule: TwoPhase) -> tuple[dict[str, Decision], Winner
     return sides, rule.elect(candidates, reports), {i: float(pair[0] - pair[1]) for i, pair in reports}
 
 
-def _voted(picture: Round, rule: TwoPhase, certify: bool) -> Told:
+def _voted(picture: Round, rule: TwoPhase, *, certify: bool) -> Told:
     sides, winner, gains = elected(picture, rule)
-    candidates = {name: _told(picture, one, certify and name == winner.name) for name, one in sides.items()}
+    candidates = {name: _told(picture, one, certify=certify and name == winner.name) for name, one in sides.items()}
     return {
         **candidates[winner.name],
         "promise": {},  # of what a vote ends in, nothing is proved for all rounds

@@ -58,6 +58,7 @@ def serve(
     page: str,
     port: int = 0,
     store: Path | None = None,
+    *,
     browser: bool = True,
     on_start: Callable[[str], None] | None = None,
 ) -> None:

@@ -86,11 +86,11 @@ def two_phase_step(
     except BadInput as refusal:
         _load(parameters, buffers, before)
         if momentum is not None:
-            momentum.keep(False)
+            momentum.keep(sound=False)
         ledger.add(step, None, skipped=str(refusal))
         return Step(None, skipped=str(refusal))
     if momentum is not None:
-        momentum.keep(wire.rank not in proposed.inner.dropped)
+        momentum.keep(sound=wire.rank not in proposed.inner.dropped)
     models = [_moved(before, one.value, len(parameters), lr) for one in (proposed.inner, proposed.outer)]
     losses = np.array([_felt(model, loss, fresh, one, parameters, buffers) for one in models])
     winner = rule.elect(proposed, [(rank, tuple(pair)) for rank, pair in enumerate(wire.shards(losses).tolist())])

@@ -46,7 +46,7 @@ class Watch:
         self.thread = threading.Thread(target=self._live, daemon=True)
         self.thread.start()
 
-    def say(self, what: str, waits: bool) -> None:
+    def say(self, what: str, *, waits: bool) -> None:
         """What this rank does now, and whether it waits for others."""
         self.what, self.waits = what, waits
 
@@ -95,7 +95,7 @@ class Watch:
     def explained(self, error: Exception) -> RankFailed:
         """Who is missing, told to all; asked by a rank whose exchange has failed."""
         self.stopping = True
-        self.say(f"{STOPPED}{self.what}", True)
+        self.say(f"{STOPPED}{self.what}", waits=True)
         why = self._lost()
         with suppress(Exception):
             before, until = self._signs(), time.monotonic() + QUIET
@@ -156,15 +156,15 @@ def watched(what: str) -> Iterator[None]:
     if watch is None:
         yield
         return
-    watch.say(what, True)
+    watch.say(what, waits=True)
     try:
         yield
     except RuntimeError as error:
         raise watch.explained(error) from error
-    watch.say("computing", False)
+    watch.say("computing", waits=False)
 
 
-def at(step: int, done: bool = False) -> None:
+def at(step: int, *, done: bool = False) -> None:
     """Which step this is, or has been, for those who ask later."""
     if _current is not None:
         _current.step = f"{'after' if done else 'in'} step {step}"

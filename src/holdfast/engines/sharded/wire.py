@@ -45,7 +45,7 @@ class Wire:
             finish(_all_gather(out, mine, group=self.group, async_op=True))
         return out.cpu().numpy().reshape(self.n, *part.shape).astype(part.dtype)
 
-    def agreed(self, signature: str, wish: bool = False) -> bool:
+    def agreed(self, signature: str, *, wish: bool = False) -> bool:
         """Refuse, on all ranks alike, if some were asked for something else; whether any rank has a wish."""
         _over.clear()
         digest = int.from_bytes(hashlib.blake2b(signature.encode(), digest_size=8).digest(), "little", signed=True)
