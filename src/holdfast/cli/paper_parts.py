@@ -21,7 +21,7 @@ CHARACTERS = ("femnist", "emnist")  # the sets of handwritten characters
 
 
 @dataclass(frozen=True)
-class Asked:
+class Part:
     """Which part of the paper, at which size."""
 
     what: str
