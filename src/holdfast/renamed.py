@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -52,6 +54,11 @@ def read_renamed(owner: object, name: str) -> Any:
             return getattr(owner, new)
     who = f"module {owner.__name__!r}" if isinstance(owner, ModuleType) else f"{type(owner).__name__!r} object"
     raise AttributeError(f"{who} has no attribute {name!r}", name=name, obj=owner)
+
+
+def answer_old_names(module: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a module whose names were changed."""
+    return lambda name: read_renamed(sys.modules[module], name)
 
 
 def rename_keys(record: dict[str, Any]) -> dict[str, Any]:

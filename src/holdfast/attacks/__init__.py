@@ -7,7 +7,6 @@ array([[-0.2],
 
 from __future__ import annotations
 
-import sys as _sys
 import typing as _typing
 from typing import Any
 
@@ -18,7 +17,7 @@ from holdfast.attacks.hidden import Mimic, MinMax, MinSum, Spread
 from holdfast.attacks.informed import ALIE, Empire, Omniscient, ScaledVariance
 from holdfast.attacks.tailored import PGA, Canvass
 from holdfast.attacks.voters import VOTERS, Voter
-from holdfast.renamed import read_renamed as _read_renamed
+from holdfast.renamed import answer_old_names as _answer_old_names
 
 PAPER = (LabelFlip, SignFlip, Gauss, Omniscient, Empire, ScaledVariance, PGA)
 ATTACKS: dict[str, type[Any]] = {
@@ -100,8 +99,5 @@ __all__ = [
     "list_paper_attacks",
 ]
 
-
 if not _typing.TYPE_CHECKING:  # so that mypy still knows every name
-
-    def __getattr__(name: str) -> _typing.Any:
-        return _read_renamed(_sys.modules[__name__], name)
+    __getattr__ = _answer_old_names(__name__)

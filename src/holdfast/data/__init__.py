@@ -1,13 +1,12 @@
 """Data sets, and how they are shared among workers. Needs numpy alone until a data set is loaded."""
 
-import sys as _sys
 import typing as _typing
 
 from holdfast.data.dataset import Dataset, standardise_images
 from holdfast.data.partition import SPLITS, ByWriter, Dirichlet, Natural, Shards, Uniform, count_classes, deal
 from holdfast.data.pools import Share
 from holdfast.data.sources import load
-from holdfast.renamed import read_renamed as _read_renamed
+from holdfast.renamed import answer_old_names as _answer_old_names
 
 __all__ = [
     "SPLITS",
@@ -24,8 +23,5 @@ __all__ = [
     "standardise_images",
 ]
 
-
 if not _typing.TYPE_CHECKING:  # so that mypy still knows every name
-
-    def __getattr__(name: str) -> _typing.Any:
-        return _read_renamed(_sys.modules[__name__], name)
+    __getattr__ = _answer_old_names(__name__)

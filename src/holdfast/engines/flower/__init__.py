@@ -6,7 +6,6 @@
 MeanwO(f=3)
 """
 
-import sys as _sys
 import typing as _typing
 
 from holdfast.engines.flower.version import check
@@ -19,7 +18,7 @@ from holdfast.engines.flower.replies import make_record, read_model  # noqa: E40
 from holdfast.engines.flower.strategy import RobustStrategy  # noqa: E402
 from holdfast.engines.flower.twophase import TwoPhaseStrategy  # noqa: E402
 from holdfast.engines.flower.wrapped import wrap  # noqa: E402
-from holdfast.renamed import read_renamed as _read_renamed  # noqa: E402
+from holdfast.renamed import answer_old_names as _answer_old_names  # noqa: E402
 
 __all__ = [
     "LocalGrid",
@@ -32,8 +31,5 @@ __all__ = [
     "wrap",
 ]
 
-
 if not _typing.TYPE_CHECKING:  # so that mypy still knows every name
-
-    def __getattr__(name: str) -> _typing.Any:
-        return _read_renamed(_sys.modules[__name__], name)
+    __getattr__ = _answer_old_names(__name__)

@@ -4,7 +4,6 @@ Sound against faulty data and gradients on ranks whose program is honest; a Byza
 (holdfast.engines.flower).
 """
 
-import sys as _sys
 import typing as _typing
 
 from holdfast.engines.sharded.checkpoint import load, save
@@ -13,7 +12,7 @@ from holdfast.engines.sharded.momentum import Momentum
 from holdfast.engines.sharded.reduce import propose_candidates, robust_all_reduce, robust_reduce_scatter
 from holdfast.engines.sharded.step import Step, two_phase_step
 from holdfast.engines.sharded.watch import Job, RankFailed, begin
-from holdfast.renamed import read_renamed as _read_renamed
+from holdfast.renamed import answer_old_names as _answer_old_names
 
 __all__ = [
     "Job",
@@ -30,8 +29,5 @@ __all__ = [
     "two_phase_step",
 ]
 
-
 if not _typing.TYPE_CHECKING:  # so that mypy still knows every name
-
-    def __getattr__(name: str) -> _typing.Any:
-        return _read_renamed(_sys.modules[__name__], name)
+    __getattr__ = _answer_old_names(__name__)
