@@ -117,7 +117,7 @@ def test_more_than_two_candidates_split_votes() -> None:
 def test_outer_of_one_is_logged_once(
     outer: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(twophase, "_TOLD", set())
+    monkeypatch.setattr(twophase, "_LOGGED", set())
     with caplog.at_level(logging.WARNING, "holdfast"):
         for _ in range(3):
             propose(np.eye(5), MeanwO(1), outer)

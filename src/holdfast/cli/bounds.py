@@ -47,13 +47,13 @@ def bounds(
         about = {"n": n, "f": lie}
         say(json.dumps({name: about | {c: record(p) for c, p in ps.items()} for name, ps in promises.items()}))
     elif rule:
-        lines = [Text(f"{rules[0]!r}, n = {n}, f = {lie}"), _one(promises[repr(rules[0])])]
+        lines = [Text(f"{rules[0]!r}, n = {n}, f = {lie}"), _table_of_rule(promises[repr(rules[0])])]
         Screen().print(*lines, *_capped(rules[0], n, lie, d), sep="\n")
     else:
-        Screen().print(_all(promises, n, lie))
+        Screen().print(_table_of_rules(promises, n, lie))
 
 
-def _one(promises: dict[str, Promise]) -> Table:
+def _table_of_rule(promises: dict[str, Promise]) -> Table:
     heads = ("criterion", "no rule below", "some round reaches", "proved here", "the paper", "literature", "proof")
     table = Table(*(Column(head, overflow="fold") for head in heads), box=None, pad_edge=False, header_style="bold")
     for name, promise in promises.items():
@@ -77,7 +77,7 @@ def _capped(rule: Any, n: int, f: int, d: int | None) -> list[Text]:
     return [Text(text)] if known else []
 
 
-def _all(by_rule: dict[str, dict[str, Promise]], n: int, f: int) -> Table:
+def _table_of_rules(by_rule: dict[str, dict[str, Promise]], n: int, f: int) -> Table:
     heads = (f"n = {n}, f = {f}", *CRITERIA.values())
     table = Table(*(Column(head, overflow="fold") for head in heads), box=None, pad_edge=False, header_style="bold")
     table.add_row("no rule below", *(number(value) for value in least(n, f).values()))

@@ -15,7 +15,7 @@ from holdfast.cli.wide import Screen
 from holdfast.experiments.board import Board, spoken
 from holdfast.experiments.pool import News, carried_out
 from holdfast.experiments.sweep import Runs
-from holdfast.report.groups import bare, differing, label, said
+from holdfast.report.groups import bare, differing, label, written_value
 from holdfast.training import Run
 
 MAX_FAILURES = 12  # failures that are shown
@@ -59,7 +59,7 @@ def named(run: Run, more: Iterable[str] = ()) -> str:
     """A run in a few words, and these fields of it."""
     where = f"{run.byzantine} of {run.workers} lie | {run.data}, {bare(run.split.written())}"
     where += f" | votes on {run.vote_batch}" if run.two_phase and run.vote_batch else ""
-    where += "".join(f" | {name} {bare(said(run, name))}" for name in more)
+    where += "".join(f" | {name} {bare(written_value(run, name))}" for name in more)
     return f"{label(run.rule, run.byzantine)} | {bare(run.attack)} | {where} | seed {run.seed}"
 
 

@@ -33,7 +33,7 @@ RULES: dict[str, Any] = {
     "Mean2P": Mean2P(f=LIARS),
     "Mean2P+": TwoPhase(MeanExact(f=LIARS), OuterMean(f=LIARS), Numeric()),
 }
-SAID = {
+DESCRIPTIONS = {
     "LF": "labels are permuted",
     "SF": "updates times -1",
     "Gauss": "noise as long as the update",
@@ -54,7 +54,7 @@ HARDER: dict[str, tuple[Any, str]] = {
 }
 NONE = {"none": (NoAttack(), "nobody lies")}
 SETS: dict[str, dict[str, tuple[Any, str]]] = {
-    "paper": {**NONE, **{name: (attack, SAID[name]) for name, attack in list_paper_attacks().items()}},
+    "paper": {**NONE, **{name: (attack, DESCRIPTIONS[name]) for name, attack in list_paper_attacks().items()}},
     "harder": {**NONE, **HARDER},
 }
 BASE = Run(

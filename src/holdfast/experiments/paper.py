@@ -190,11 +190,11 @@ def _cells() -> dict[str, tuple[str, str, str]]:
         if attack in TABLES[name].attacks:
             for preset, sets in product(("program", "text"), (PAPERS, ON_EMNIST)):
                 run = TABLES[name].run((rule, attack), Setting(preset=preset, sets=sets))
-                cells[_told(run)] = (name, rule, attack)
+                cells[_key_of_cell(run)] = (name, rule, attack)
     return cells
 
 
-def _told(run: Run) -> str:
+def _key_of_cell(run: Run) -> str:
     return json.dumps({name: value for name, value in run.record().items() if name not in LOOSE})
 
 
@@ -206,7 +206,7 @@ def cell_of(run: Run) -> tuple[str, str, str] | None:
     >>> cell_of(Run(rule="Krum(f=2)")) is None
     True
     """
-    return _cells().get(_told(run))
+    return _cells().get(_key_of_cell(run))
 
 
 def trained(name: str, setting: Setting, entries: Iterable[Entry]) -> dict[Cell, list[Entry]]:

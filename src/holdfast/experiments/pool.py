@@ -22,7 +22,7 @@ from holdfast.training import Result, Run, train
 from holdfast.training.folder import InUse
 
 Key = TypeVar("Key")
-TOLD = 0.5  # seconds between two messages of a run
+SECONDS_BETWEEN_NEWS = 0.5  # seconds between two messages of a run
 AGAIN = 1.0  # seconds until a run that another process has is looked at again
 
 
@@ -154,16 +154,16 @@ def _serve(pipe: Connection, data: Path | None) -> None:
             run, place = pipe.recv()
         except EOFError:
             return
-        pipe.send(_one(run, place, data, pipe))
+        pipe.send(_train_one(run, place, data, pipe))
 
 
-def _one(run: Run, place: Path | None, data: Path | None, pipe: Connection) -> dict[str, Any]:
+def _train_one(run: Run, place: Path | None, data: Path | None, pipe: Connection) -> dict[str, Any]:
     last = time.monotonic()
 
     def tell(line: dict[str, Any]) -> None:
         nonlocal last
         accuracy = line.get("evaluation", {}).get("accuracy")
-        if accuracy is not None or time.monotonic() - last > TOLD:
+        if accuracy is not None or time.monotonic() - last > SECONDS_BETWEEN_NEWS:
             last = time.monotonic()
             pipe.send({"what": "round", "round": line["round"] + 1, "accuracy": accuracy})
 

@@ -29,7 +29,7 @@ from holdfast.updates import Updates
 
 Array = np.ndarray
 COARSE = {"bfloat16": 2.0**-7, "float16": 2.0**-10}  # what is computed in float32 and told in less
-FOUND = 1e-6  # of a radius: how well the searches for a median find it
+MEDIAN_ERROR = 1e-6  # of a radius: how well the searches for a median find it
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ def _promised(decision: Decision, n: int, f: int) -> float:
     error = FIRST * max(decision.error, TRUST[False] if unknown else 0.0) * (16 * h if isinstance(last, SMEA) else 1)
     wider = ((1 + error) / (1 - error)) ** 2 if error < 1 else inf
     if isinstance(last, GeometricMedian | Medoid):
-        wider *= (1 + FOUND * (1 + sqrt(h))) ** 2
+        wider *= (1 + MEDIAN_ERROR * (1 + sqrt(h))) ** 2
     if f and isinstance(last, MeanExact | CenterExact | MDA | SMEA):
         return wider * _searched(decision, last, n, f)
     constant = bounds(rule, n, f)["kappa"].ours

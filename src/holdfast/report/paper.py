@@ -30,7 +30,7 @@ from holdfast.report.groups import Group
 from holdfast.report.tables import markdown
 from holdfast.training import Run
 
-SAID = {
+CAPTIONS = {
     "homogeneous": "every worker has the natural class frequencies",
     "heterogeneous": "every worker has class frequencies of its own, Dir(0.1 p)",
     "ablation": "one phase against two, homogeneous",
@@ -45,7 +45,7 @@ def compared(name: str, setting: Setting, entries: Iterable[Entry]) -> Grid:
     measurements = measured(name, setting, entries)
     names = [(rule, attack) for rule in table.rules for attack in table.attacks]
     known = {at: measurements.get(at, []) for at in names}
-    said = f"{SAID[name.split()[0]].capitalize()}. Rate {table.rate}. {_caption(table, setting)}"
+    said = f"{CAPTIONS[name.split()[0]].capitalize()}. Rate {table.rate}. {_caption(table, setting)}"
     off = difference(name, measurements)
     done = sum(map(bool, known.values()))
     said += f" {done} of {len(names)} cells are there." if done < len(names) else ""

@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.errors import plural
 from holdfast.experiments.store import STATES, Entry
 from holdfast.report.grid import Grid, grids
-from holdfast.report.groups import Group, bare, caption, differing, groups, label, said
+from holdfast.report.groups import Group, bare, caption, differing, groups, label, written_value
 from holdfast.report.page import put
 from holdfast.report.plots import curves, heat, inline
 from holdfast.report.tables import NOTHING, html
@@ -126,7 +126,7 @@ def _runs(entries: Sequence[Entry]) -> list[str]:
 
 def _line(one: Entry, more: Iterable[str]) -> list[str]:
     what = [label(one.run.rule, one.run.byzantine), bare(one.run.attack)]
-    what += [*(bare(said(one.run, name)) for name in more), str(one.run.seed), one.state]
+    what += [*(bare(written_value(one.run, name)) for name in more), str(one.run.seed), one.state]
     shares = [_share(one.facts.get(name)) for name in ("outer", "liars")]
     minutes = NOTHING if one.seconds is None else f"{one.seconds / 60:.2f}"
     return [*what, _share(one.accuracy, 4), *shares, str(one.facts.get("skipped", NOTHING)), minutes]

@@ -27,7 +27,7 @@ STRANGE: dict[str, object] = {
     "complex numbers": np.ones((15, 3), complex),
 }
 SETS = 5000  # of honest workers that are all looked at
-TOLD = "no aggregator has to"
+NOT_REQUIRED = "no aggregator has to"
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ def check_aggregator(
         raise BadInput(f"{aggregate!r} cannot be called; give a function of an array of shape (n, d).")
     size = check_size(n, f)
     unpromised = [law.name for law in LAWS if law.name != "order"]
-    excuses = {**dict.fromkeys([*unpromised, "refusals", "too many NaN"], TOLD), **(not_promised or {})}
+    excuses = {**dict.fromkeys([*unpromised, "refusals", "too many NaN"], NOT_REQUIRED), **(not_promised or {})}
     subject = Subject(aggregate, size, int(f), oracle, kappa, trusted=trusted, excuses=excuses)
     called = name or getattr(aggregate, "__name__", None) or repr(aggregate)
     report = run_all(called, size, int(f), subject.plans(), seconds)

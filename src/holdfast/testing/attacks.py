@@ -29,7 +29,7 @@ SHAPES = {
     "no Byzantine worker": (8, 0, 5),
 }
 ON_PURPOSE = "it sends on purpose what cannot be used"
-TOLD = "no attack has to"
+NOT_REQUIRED = "no attack has to"
 
 
 def check_attack(
@@ -164,7 +164,7 @@ def _plans(attack: Attacker, n: int, f: int, excuses: Mapping[str, str]) -> Iter
     yield plan("repeating", "The same view and generator give the same rows.", repeats)
     yield plan("input", "The view is not changed.", leaves)
     yield plan("precision", "Rows of float32 are answered with float32.", keeps_precision)
-    reported = plan("order", "The order of the honest workers does not matter.", same_for_any_order, TOLD)
+    reported = plan("order", "The order of the honest workers does not matter.", same_for_any_order, NOT_REQUIRED)
     yield _if_usable(reported, usable=usable)
     for name, size in SIZES.items():
         sentence = f"Numbers of size {size:.0e} are answered with finite rows."

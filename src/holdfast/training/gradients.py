@@ -74,7 +74,7 @@ class Gradients:
                         break
                 why = "it gives other gradients than a worker by itself"
             except Exception as error:  # torch says in many ways what it cannot do
-                why = _said(error)
+                why = _first_line(error)
             tried = self.way
             self.ways.pop(0)
             log.warning("gradients are %s, since %s is not possible for this module (%s)", self.way, tried, why)
@@ -198,7 +198,9 @@ class Gradients:
             except Exception as error:
                 self.apart = False
                 torch.set_rng_state(before)
-                log.warning("local steps are looped, since mapped is not possible for this module (%s)", _said(error))
+                log.warning(
+                    "local steps are looped, since mapped is not possible for this module (%s)", _first_line(error)
+                )
         out = torch.empty_like(models[:1])
         for i in range(len(models)):
             self.load(models[i])
@@ -236,7 +238,7 @@ def _close(got: Tensor, want: Tensor) -> bool:
     return not len(want) or torch.allclose(got, want, rtol=1e-3, atol=1e-4 * float(want.abs().max()) + 1e-30)
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
 

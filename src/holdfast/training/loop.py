@@ -64,7 +64,7 @@ def rashb(run: Run, task: Task, state: State | None = None, *, certify: bool = F
             continue
         events = (*sent.events, *_noted(sent, decision), *state.move(run, decision.value, t))
         kappa = certified(run, sent, decision) if certify else None
-        yield Round(t, *_told(run, sent, decision), norm=_norm(decision.value), events=events, kappa=kappa)
+        yield Round(t, *_describe_decision(run, sent, decision), norm=_norm(decision.value), events=events, kappa=kappa)
 
 
 def two_phase_rashb(run: Run, task: Task, state: State | None = None, *, certify: bool = False) -> Iterator[Round]:
@@ -93,7 +93,7 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, *, certify
         )
         yield Round(
             t,
-            *_told(run, sent, decision),
+            *_describe_decision(run, sent, decision),
             norm=_norm(decision.value),
             winner=winner.name,
             lead=finite_or_none(winner.lead),
@@ -150,7 +150,7 @@ def _reports(run: Run, sent: Sent, losses: np.ndarray, t: int) -> list[tuple[int
     return [*honest, *(lie for lie in lies if type(lie[0]) is int and lie[0] in mine)]
 
 
-def _told(run: Run, sent: Sent, decision: Decision) -> tuple[str, float | None]:
+def _describe_decision(run: Run, sent: Sent, decision: Decision) -> tuple[str, float | None]:
     """Who was kept, a letter a worker; and the share of the answer that is the liars'."""
     letters = ["."] * run.workers
     for place, worker in enumerate(map(int, sent.who)):

@@ -19,10 +19,10 @@ from holdfast.guarantees.certificate import certificate
 from holdfast.jsonable import finite_or_none
 from holdfast.reading import read
 from holdfast.twophase import TwoPhase, Winner
-from holdfast.web.rounds import SECONDS, Round, Told, chosen
+from holdfast.web.rounds import SECONDS, JsonObject, Round, chosen
 
 
-def answered(picture: Round) -> Told:
+def answered(picture: Round) -> JsonObject:
     """Every rule's answer, by the library itself; a rule that refuses says why."""
     until = time.monotonic() + SECONDS
     answers = [
@@ -32,11 +32,11 @@ def answered(picture: Round) -> Told:
     return {"mean": picture.mean.tolist(), "deviation": picture.deviation, "answers": answers}
 
 
-def _late(text: str) -> Told:
+def _late(text: str) -> JsonObject:
     return {"rule": text, "error": f"was not asked: the rules before it took over {SECONDS:g} s; remove a slow one."}
 
 
-def answer(picture: Round, text: str, *, certify: bool = True) -> Told:
+def answer(picture: Round, text: str, *, certify: bool = True) -> JsonObject:
     """One rule's answer, or why it has none."""
     try:
         rule = chosen(text)
@@ -46,11 +46,13 @@ def answer(picture: Round, text: str, *, certify: bool = True) -> Told:
     return {"rule": text, "named": short(repr(rule)), **fields}
 
 
-def _decided(picture: Round, rule: Any, *, certify: bool) -> Told:
-    return _told(picture, decide(rule, read(picture.X, repr(rule)), rng=np.random.default_rng(0)), certify=certify)
+def _decided(picture: Round, rule: Any, *, certify: bool) -> JsonObject:
+    return _describe_decision(
+        picture, decide(rule, read(picture.X, repr(rule)), rng=np.random.default_rng(0)), certify=certify
+    )
 
 
-def _told(picture: Round, decision: Decision, *, certify: bool) -> Told:
+def _describe_decision(picture: Round, decision: Decision, *, certify: bool) -> JsonObject:
     total, n = float(decision.weights.sum()) or 1.0, len(decision.rows)
     mine = own(decision.rule)
     f = picture.f if mine is None else mine
@@ -85,7 +87,7 @@ def promised(rule: Any, n: int, f: int) -> dict[str, str]:
         return {}
 
 
-def _certified(picture: Round, decision: Decision, f: int) -> Told | None:
+def _certified(picture: Round, decision: Decision, f: int) -> JsonObject | None:
     """What is certain about this round; `region` is for the honest set that is true here: √κ of its deviations."""
     try:
         certified = certificate(decision, picture.X, f=f)
@@ -117,9 +119,11 @@ def elected(picture: Round, rule: TwoPhase) -> tuple[dict[str, Decision], Winner
     return sides, rule.elect(candidates, reports), {i: float(pair[0] - pair[1]) for i, pair in reports}
 
 
-def _voted(picture: Round, rule: TwoPhase, *, certify: bool) -> Told:
+def _voted(picture: Round, rule: TwoPhase, *, certify: bool) -> JsonObject:
     sides, winner, gains = elected(picture, rule)
-    candidates = {name: _told(picture, one, certify=certify and name == winner.name) for name, one in sides.items()}
+    candidates = {
+        name: _describe_decision(picture, one, certify=certify and name == winner.name) for name, one in sides.items()
+    }
     return {
         **candidates[winner.name],
         "promise": {},  # of what a vote ends in, nothing is proved for all rounds

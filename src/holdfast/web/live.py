@@ -19,7 +19,7 @@ from holdfast.experiments.store import ARCHIVE, Entry, apart, archive, entry, so
 from holdfast.report.groups import bare, label
 from holdfast.training import Run
 from holdfast.training.folder import in_use, lines_of
-from holdfast.web.rounds import Told
+from holdfast.web.rounds import JsonObject
 
 FRESH = 0.8  # seconds that a look at the store is good for
 PATIENCE = 0.25  # seconds that an answer waits for a look to end
@@ -27,7 +27,7 @@ CURVE, ROUNDS, EVENTS = 64, 3000, 200  # points of a curve, rounds and events of
 COMPLAINTS = 50  # that are told, of all
 LINES = "/"  # names of an archive's lines begin with what no folder's does
 MARKS = ("record.json", "metrics.jsonl", "summary.json", "timing.json", "done", "failed")
-SAID = 400  # letters
+MAX_REASON = 400  # letters
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Seen:
     signature: Any
     place: Path | None = None
     entry: Entry | None = None
-    row: Told = field(default_factory=dict)
+    row: JsonObject = field(default_factory=dict)
     complaint: str = ""
 
     @property
@@ -58,7 +58,7 @@ class Live:
         self.lock, self.over = threading.Lock(), threading.Event()
         self._begin()
 
-    def changes(self, query: dict[str, str]) -> Told:
+    def changes(self, query: dict[str, str]) -> JsonObject:
         """Rows that changed since a version, keys that are gone, and what could not be read."""
         since = _number(query, "since") if query.get("epoch") == self.epoch else 0
         self._begin()
@@ -73,7 +73,7 @@ class Live:
         answer |= {"scanning": scanning, "there": self.path.exists()}
         return answer | {"complaints": complaints[:COMPLAINTS], "unread": len(complaints)}
 
-    def detail(self, query: dict[str, str]) -> Told:
+    def detail(self, query: dict[str, str]) -> JsonObject:
         """All rounds of one run from round `since` on, thinned out if they are very many."""
         with self.lock:
             held = self._of(query["key"]) if query.get("key") in self.holders else None
@@ -86,7 +86,7 @@ class Live:
         since = _number(query, "since") if every == 1 else 0
         since = since if since <= len(lines) else 0
         part = lines[since::every]
-        events = [[line["round"], str(text)[:SAID]] for line in lines for text in _list(line.get("events"))]
+        events = [[line["round"], str(text)[:MAX_REASON]] for line in lines for text in _list(line.get("events"))]
         columns = ("lead", "margin", "kappa", "liars")
         return {
             **held.row,
@@ -191,7 +191,7 @@ class Live:
                     del self.holders[key]
 
 
-def row(one: Entry) -> Told:
+def row(one: Entry) -> JsonObject:
     """What the list shows of a run."""
     run = one.run
     curve = [(at, value) for at, value in one.curve() if type(at) is int and sound_number(value) is not None]
@@ -216,12 +216,12 @@ def row(one: Entry) -> Told:
         "lied": facts["liars"],
         "skipped": facts["skipped"],
         "seconds": one.seconds,
-        "why": " ".join(one.why.split())[:SAID],
+        "why": " ".join(one.why.split())[:MAX_REASON],
         "paper": _printed(run),
     }
 
 
-def _printed(run: Run) -> Told | None:
+def _printed(run: Run) -> JsonObject | None:
     """The paper's number, where the run is one of its cells."""
     cell = cell_of(run)
     if cell is None:

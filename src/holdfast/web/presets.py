@@ -17,7 +17,7 @@ from holdfast.guarantees.criteria import CRITERIA, worst
 from holdfast.guarantees.instances import DILEMMA, SIEGE, SNEAK
 from holdfast.spec import unknown
 from holdfast.twophase import TwoPhase
-from holdfast.web.rounds import FAR, SECONDS, WORKERS, Told, chosen, whole_number
+from holdfast.web.rounds import FAR, SECONDS, WORKERS, JsonObject, chosen, whole_number
 from holdfast.web.rounds import listed as rows_of
 
 N, LIARS = 13, 4  # workers of a cloud, the last of them liars
@@ -42,7 +42,7 @@ STORIES = {
 FAULTS = {"far": "One far outlier", "nan": "Senders of NaN", "break": "Break this rule: its worst round"}
 
 
-def listed() -> list[Told]:
+def listed() -> list[JsonObject]:
     """The names, with what they show, in the order in which to try them."""
     shown = {name: attack for name, attack in ATTACKS.items() if name not in OTHERS}
     first = ("ALIE", "Empire", "Omniscient")
@@ -59,7 +59,7 @@ def listed() -> list[Told]:
     ]
 
 
-def preset(given: Any) -> Told:
+def preset(given: Any) -> JsonObject:
     """The points, who lies, and the f that a preset has; `rule`, `seed`, and, to break a rule, `n` and `f`."""
     name = given.get("name")
     known = [one["name"] for one in listed()]
@@ -76,7 +76,7 @@ def preset(given: Any) -> Told:
         return {"refused": str(refusal)}
 
 
-def clouded(name: str, rule: str, rng: np.random.Generator) -> Told:
+def clouded(name: str, rule: str, rng: np.random.Generator) -> JsonObject:
     """An honest cloud, and what liars send beside it."""
     X = MEAN + rng.normal(size=(N, 2)) @ SHAPE
     if name == "far":
@@ -98,12 +98,12 @@ def attacked(name: str, honest: np.ndarray, mine: np.ndarray, rule: str, rng: An
     return np.clip(rows, -FAR, FAR)
 
 
-def preset_of(X: np.ndarray, liars: Any, f: int) -> Told:
+def preset_of(X: np.ndarray, liars: Any, f: int) -> JsonObject:
     """As a round is asked for."""
     return {"points": rows_of(X.round(4)), "liars": [int(i) for i in liars], "f": f, "said": ""}
 
 
-def broken(text: str, n: int, f: int) -> Told:
+def broken(text: str, n: int, f: int) -> JsonObject:
     """The worst round that the search of the guarantees finds for a rule, and the honest set for which it is worst."""
     rule = chosen(text)
     if isinstance(rule, TwoPhase):  # a vote has no constant; its Inner has

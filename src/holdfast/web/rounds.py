@@ -17,7 +17,7 @@ from holdfast.spec import parse
 from holdfast.twophase import AGGREGATORS, TwoPhase
 from holdfast.values import Value
 
-Told = dict[str, Any]
+JsonObject = dict[str, Any]
 WORKERS, RULES, FAR = 40, 12, 1e6  # what one request may ask for at most
 LETTERS = 300  # of a rule's text
 COUNT = 2_000  # the largest whole number in a rule, such as its steps; nodes of a search: as many as usual

@@ -13,14 +13,14 @@ from holdfast.attacks import View
 from holdfast.errors import BadInput
 from holdfast.twophase import TwoPhase
 from holdfast.web.answers import elected
-from holdfast.web.rounds import FAR, SECONDS, Round, Told, chosen, listed, whole_number
+from holdfast.web.rounds import FAR, SECONDS, JsonObject, Round, chosen, listed, whole_number
 
 Array = np.ndarray
 TRIES = 36  # places that are looked at in a step
 LONGEST, SHORTEST = 0.5, 0.002  # of the frame: how far a step looks
 
 
-def walked(picture: Round, given: Any) -> Told:
+def walked(picture: Round, given: Any) -> JsonObject:
     """One step: the new points, the harm that they do, and how far the next step should look.
 
     Moves are drawn by the number of the step: all liars together, one of them, all to one place, each for itself. The

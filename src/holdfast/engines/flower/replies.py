@@ -149,11 +149,11 @@ def _header(first: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     """Shape, order and type that an npy file tells, and where its numbers begin."""
     (size,) = struct.unpack_from("<H" if first[6:7] == b"\1" else "<I", first, 8)
     end = 8 + (2 if first[6:7] == b"\1" else 4) + size
-    return (*_told(first[:end]), end)
+    return (*_read_header(first[:end]), end)
 
 
 @lru_cache(64)  # thousands of arrays are told in the same words
-def _told(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _read_header(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     file = BytesIO(header)
     read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(file)]
     shape, fortran, dtype = read(file)

@@ -34,7 +34,7 @@ from holdfast.reading import read
 from holdfast.updates import Updates
 
 log = logging.getLogger("flwr.holdfast")
-TOLD = 3  # refused replies a round that are told one by one in the log; the journal has all
+MAX_LOGGED = 3  # refused replies a round that are told one by one in the log; the journal has all
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
@@ -185,9 +185,9 @@ class RobustStrategy(Strategy):
         line["seconds"]["train"] = round(time.monotonic() - self.began, 3)
         line["refused"] = {str(node): why for node, why in came.refused.items()}
         line["silent"] = [str(node) for node in came.silent]
-        for node, why in list(came.refused.items())[:TOLD]:
+        for node, why in list(came.refused.items())[:MAX_LOGGED]:
             log.warning("round %d: node %d %s", turn, node, why)
-        if len(came.refused) > TOLD or came.silent:
+        if len(came.refused) > MAX_LOGGED or came.silent:
             log.warning("round %d: %d refused, %d silent", turn, len(came.refused), len(came.silent))
         try:
             decision, facts = self._decide(turn, came)

@@ -85,7 +85,7 @@ class Watch:
                 self.sign()
             time.sleep(0.1)
         if not self.ended and not self.stopping:
-            self._told()
+            self._count_told()
             print(f"rank {self.rank} is ended: {why}", file=sys.stderr, flush=True)
             os._exit(70)
 
@@ -112,12 +112,12 @@ class Watch:
         self.stopping = True
         if not self.store.check([OVER]):
             self.store.set(OVER, why)
-        self._told()
+        self._count_told()
         until = time.monotonic() + GRACE + 2 * BEAT
         while self.rank == 0 and time.monotonic() < until and self.store.add(TOLD, 0) < self.size:
             time.sleep(0.1)
 
-    def _told(self) -> None:
+    def _count_told(self) -> None:
         with suppress(Exception):
             self.store.add(TOLD, 1)
 
