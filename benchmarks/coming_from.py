@@ -25,7 +25,7 @@ from flwr.app import Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from holdfast.attacks import ATTACKS, View
-from holdfast.engines.flower import LocalGrid, RobustStrategy, model_of, record_of
+from holdfast.engines.flower import LocalGrid, RobustStrategy, make_record, read_model
 from holdfast.rules import CATALOGUE, CWTM, CenteredClipping
 
 DEFAULT = Path("results/benchmarks/coming_from.json")
@@ -286,7 +286,7 @@ def clients(models: Array, examples: Array) -> ClientApp:
     def train(message: Message, context: Context) -> Message:
         at = int(context.node_config["partition-id"])
         metrics = MetricRecord({"num-examples": int(examples[at])})
-        return Message(RecordDict({"arrays": record_of({"w": models[at]}), "metrics": metrics}), reply_to=message)
+        return Message(RecordDict({"arrays": make_record({"w": models[at]}), "metrics": metrics}), reply_to=message)
 
     return app
 
@@ -294,8 +294,8 @@ def clients(models: Array, examples: Array) -> ClientApp:
 def after(strategy: Any, models: Array, examples: Array, first: Array) -> Array:
     """The model after one round; nobody evaluates."""
     strategy.fraction_evaluate = 0.0
-    found = strategy.start(LocalGrid(clients(models, examples), len(models)), record_of({"w": first}), num_rounds=1)
-    return model_of(found.arrays)["w"]
+    found = strategy.start(LocalGrid(clients(models, examples), len(models)), make_record({"w": first}), num_rounds=1)
+    return read_model(found.arrays)["w"]
 
 
 def flower(count: int) -> list[Row]:

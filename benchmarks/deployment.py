@@ -149,8 +149,8 @@ def told(lines: list[dict[str, Any]], node: str) -> str:
         for what in ("silent", "no_vote"):
             if node in line.get(what, []):
                 found[what.replace("_", " ")] = None
-        if node in line.get("left_out", {}):
-            found[f"left out: {line['left_out'][node]}"] = None
+        if node in line.get("excluded", {}):
+            found[f"excluded: {line['excluded'][node]}"] = None
     return "; ".join(found)
 
 

@@ -26,7 +26,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import Bulyan, FedAvg, FedMedian, FedTrimmedAvg, Krum, MultiKrum, Strategy
 
 from holdfast import CWTM, Mean2P, MeanwO
-from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, model_of, record_of, vote
+from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, make_record, read_model, vote
 from holdfast.training.train import threads
 
 DEFAULT = Path("results/benchmarks/flower.json")
@@ -61,18 +61,18 @@ def failing(_: Message, __: np.ndarray) -> Message:
 
 USUAL = {"num-examples": 10}
 LIES: dict[str, Callable[[Message, np.ndarray], Message]] = {
-    "nobody": lambda m, w: told(m, record_of({"w": w}), USUAL),
+    "nobody": lambda m, w: told(m, make_record({"w": w}), USUAL),
     "exception": failing,
-    "NaN": lambda m, w: told(m, record_of({"w": np.full_like(w, np.nan)}), USUAL),
-    "1e30": lambda m, w: told(m, record_of({"w": np.full_like(w, 1e30)}), USUAL),
-    "shape": lambda m, w: told(m, record_of({"w": w[:-1]}), USUAL),
-    "names": lambda m, w: told(m, record_of({"v": w}), USUAL),
+    "NaN": lambda m, w: told(m, make_record({"w": np.full_like(w, np.nan)}), USUAL),
+    "1e30": lambda m, w: told(m, make_record({"w": np.full_like(w, 1e30)}), USUAL),
+    "shape": lambda m, w: told(m, make_record({"w": w[:-1]}), USUAL),
+    "names": lambda m, w: told(m, make_record({"v": w}), USUAL),
     "empty": lambda m, _: told(m, None, None),
-    "no metrics": lambda m, w: told(m, record_of({"w": w}), None),
+    "no metrics": lambda m, w: told(m, make_record({"w": w}), None),
     "no arrays": lambda m, _: told(m, None, USUAL),
-    "1e30 examples": lambda m, w: told(m, record_of({"w": w - 5}), {"num-examples": 1e30}),
-    "0 examples": lambda m, w: told(m, record_of({"w": w}), {"num-examples": 0}),
-    "examples as list": lambda m, w: told(m, record_of({"w": w}), {"num-examples": [1.0, 2.0]}),
+    "1e30 examples": lambda m, w: told(m, make_record({"w": w - 5}), {"num-examples": 1e30}),
+    "0 examples": lambda m, w: told(m, make_record({"w": w}), {"num-examples": 0}),
+    "examples as list": lambda m, w: told(m, make_record({"w": w}), {"num-examples": [1.0, 2.0]}),
 }
 
 
@@ -83,13 +83,13 @@ def clients(lie: Callable[[Message, np.ndarray], Message]) -> ClientApp:
     @app.train()
     def train(message: Message, context: Context) -> Message:
         mine = int(context.node_config["partition-id"])
-        w = model_of(message.content.array_records["arrays"])["w"]
+        w = read_model(message.content.array_records["arrays"])["w"]
         moved = w + np.float32(0.5) * (TARGETS[mine] - w)
-        return lie(message, moved) if mine == CLIENTS - 1 else told(message, record_of({"w": moved}), USUAL)
+        return lie(message, moved) if mine == CLIENTS - 1 else told(message, make_record({"w": moved}), USUAL)
 
     @vote(app)
     def loss(arrays: ArrayRecord, context: Context) -> float:
-        w = model_of(arrays)["w"]
+        w = read_model(arrays)["w"]
         return float(np.square(w - TARGETS[int(context.node_config["partition-id"])]).sum())
 
     return app
@@ -97,14 +97,14 @@ def clients(lie: Callable[[Message, np.ndarray], Message]) -> ClientApp:
 
 def outcome(strategy: Strategy, lie: Callable[[Message, np.ndarray], Message]) -> str:
     """What becomes of ten rounds: the distance to the honest mean in radii of the honest, or how they ended."""
-    first = record_of({"w": np.zeros(SIZE, np.float32)})
+    first = make_record({"w": np.zeros(SIZE, np.float32)})
     try:
         found = strategy.start(LocalGrid(clients(lie), CLIENTS), first, num_rounds=10)
     except Exception as error:
         return f"aborts ({type(error).__name__})"
     if not len(found.arrays):
         return "no model"
-    w, honest = model_of(found.arrays)["w"], TARGETS[: CLIENTS - 1]
+    w, honest = read_model(found.arrays)["w"], TARGETS[: CLIENTS - 1]
     if not np.isfinite(w).all():
         return "model not finite"
     centre = honest.mean(axis=0)
@@ -138,18 +138,18 @@ class SecondMessage(FedAvg):
 def constant(n: int, d: int, ready: bool) -> ClientApp:
     """Clients that compute nothing: they unpack what they are sent and pack a constant, or send bytes made before."""
     rows = np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
-    packed = [record_of({"w": row}) for row in rows]
+    packed = [make_record({"w": row}) for row in rows]
     app = ClientApp()
 
     def unpack(message: Message, *names: str) -> None:
         for name in () if ready else names:
-            model_of(message.content.array_records[name])
+            read_model(message.content.array_records[name])
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
         at = int(context.node_config["partition-id"])
         unpack(message, "arrays")
-        return told(message, packed[at] if ready else record_of({"w": rows[at]}), USUAL)
+        return told(message, packed[at] if ready else make_record({"w": rows[at]}), USUAL)
 
     @app.query("vote")
     def answer(message: Message, _: Context) -> Message:
@@ -162,7 +162,7 @@ def constant(n: int, d: int, ready: bool) -> ClientApp:
 def overhead(rounds: int, ready: bool) -> Row:
     """CPU time of two-phase rounds with clients that compute nothing, against the same messages with FedAvg."""
     n, d = 35, 115_646
-    app, first = constant(n, d, ready), record_of({"w": np.zeros(d, np.float32)})
+    app, first = constant(n, d, ready), make_record({"w": np.zeros(d, np.float32)})
 
     def spent(strategy: Strategy) -> float:
         with threads(1):  # threads that wait for work count as work
@@ -183,7 +183,7 @@ def aggregations(rounds: int) -> list[Row]:
     n, d, f = 50, 1_000_000, 10
     rng = np.random.default_rng(0)
     first = {"w": rng.normal(size=d).astype(np.float32)}
-    records = [record_of({"w": first["w"] + rng.normal(size=d).astype(np.float32) * 0.01}) for _ in range(n)]
+    records = [make_record({"w": first["w"] + rng.normal(size=d).astype(np.float32) * 0.01}) for _ in range(n)]
     grid = LocalGrid(ClientApp(), n)
     asked = [Message(RecordDict(), dst_node_id=at + 1, message_type="train") for at in range(n)]
     list(grid.push_messages(asked))

@@ -12,14 +12,14 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, MetricRecord, RecordDict
 from hostile_pieces import Reply, described
 
-from holdfast.engines.flower import record_of
+from holdfast.engines.flower import make_record
 from holdfast.engines.flower.differences import Model
 
 
 def trained(model: Model, **more: Any) -> Reply:
     """A reply with this model, and other records."""
     metrics = MetricRecord({"num-examples": 100, "loss": 0.5})
-    return Reply(RecordDict({"arrays": record_of(model), "metrics": metrics, **more}))
+    return Reply(RecordDict({"arrays": make_record(model), "metrics": metrics, **more}))
 
 
 def voted(**losses: Any) -> Reply:
@@ -103,5 +103,5 @@ def vote_kinds(model: Model) -> dict[str, Callable[[], Reply]]:
         "a vote of NaN": lambda: voted(inner=float("nan"), outer=float("nan")),
         "a vote of lists": lambda: voted(inner=[1.0] * 1000, outer=[2.0]),
         "a vote with 100,000 names": lambda: voted(inner=1.0, outer=2.0, **{f"m{at}": 1.0 for at in range(10**5)}),
-        "a vote with a model": lambda: Reply(RecordDict({"a": record_of(model), "v": MetricRecord({"inner": 1.0})})),
+        "a vote with a model": lambda: Reply(RecordDict({"a": make_record(model), "v": MetricRecord({"inner": 1.0})})),
     }

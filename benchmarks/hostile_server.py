@@ -31,7 +31,7 @@ from flwr.supercore.run import Run
 from flwr.superlink.grid import HttpGrid
 
 from holdfast import Mean2P
-from holdfast.engines.flower import LocalGrid, TwoPhaseStrategy, record_of
+from holdfast.engines.flower import LocalGrid, TwoPhaseStrategy, make_record
 from holdfast.journal import read_journal
 
 
@@ -115,7 +115,7 @@ def measured(folder: Path, kind: str, nodes: int, rounds: int, timeout: float, j
         times.append(time.process_time())
         return None
 
-    strategy.start(grid, record_of(model), num_rounds=rounds, timeout=timeout, evaluate_fn=stamp)
+    strategy.start(grid, make_record(model), num_rounds=rounds, timeout=timeout, evaluate_fn=stamp)
     lines = read_journal(journal)
     assert [line["round"] for line in lines if "skipped" not in line] == list(range(1, rounds + 1)), lines
     return {"seconds": float(np.diff(times)[1:].min()), "peak": peak_bytes(), "said": said(lines[-1], str(nodes))}
@@ -129,7 +129,7 @@ def said(line: dict[str, Any], node: str) -> str:
     for what in ("silent", "no_vote", "kept"):
         if node in line.get(what, []):
             return what.replace("_", " ")
-    return "left out" if node in line["left_out"] else ""
+    return "excluded" if node in line["excluded"] else ""
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ import torch.distributed as dist
 from common import Row, progress, result, save, table
 
 from holdfast import CWTM, Mean2P, MeanwO
-from holdfast.engines.sharded import begin, candidates, robust_all_reduce
+from holdfast.engines.sharded import begin, propose_candidates, robust_all_reduce
 
 DEFAULT = Path("results/benchmarks/sharded.json")
 OWN = "HOLDFAST_OWN_NETWORK"
@@ -62,7 +62,7 @@ def ways(x: torch.Tensor, y: torch.Tensor, f: int) -> dict[str, Callable[[], obj
         "all_reduce": lambda: dist.all_reduce(y),
         "MeanwO": lambda: robust_all_reduce(y, MeanwO(f=f)),
         "CWTM": lambda: robust_all_reduce(y, CWTM(f=f), explain=False),
-        "Inner and Outer": lambda: candidates([x], Mean2P(f=f)),
+        "Inner and Outer": lambda: propose_candidates([x], Mean2P(f=f)),
     }
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from common import Row, progress, result, save, table
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from holdfast.experiments.store import key, told
+from holdfast.experiments.store import key, summarise_run
 from holdfast.training import Run, train
 from holdfast.training.folder import FORMAT, OWN
 
@@ -93,7 +93,7 @@ def stored(folder: Path) -> None:
             place.mkdir()
             (place / "record.json").write_text(json.dumps({**run.record(), "task": OWN, "format": FORMAT}))
             (place / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in rounds))
-            (place / "summary.json").write_text(told(run, "done", rounds).text())
+            (place / "summary.json").write_text(summarise_run(run, "done", rounds).text())
             (place / "done").touch()
 
 

@@ -56,7 +56,7 @@ def lines(block: str) -> Iterator[list[str]]:
 def given(folder: Path) -> None:
     """What a reader has: a matrix of updates, a ledger of ranks, an empty folder for data, the results."""
     np.save(folder / "updates.npy", np.random.default_rng(0).standard_normal((15, 8)))
-    line = {"round": 0, "kept": ["0", "1"], "left_out": {"2": "far"}, "dropped": {}}
+    line = {"round": 0, "kept": ["0", "1"], "excluded": {"2": "far"}, "dropped": {}}
     (folder / "ranks.jsonl").write_text(json.dumps(line) + "\n")
     (folder / "FOLDER").mkdir()
     (folder / "results").symlink_to(ROOT / "results")

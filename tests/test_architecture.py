@@ -12,8 +12,8 @@ from holdfast.rules import CATALOGUE
 
 SOURCE = Path(holdfast.__file__).parent
 ORDER = [
-    {"disk", "errors", "npz"},
-    {"arrays", "checks", "journal"},
+    {"disk", "errors", "npz", "renamed"},
+    {"arrays", "checks", "figures", "journal", "jsonable"},
     {"choice", "places", "structure", "values"},
     {"elections", "host"},
     {"leaves"},

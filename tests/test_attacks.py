@@ -62,7 +62,7 @@ from holdfast.attacks import (
     View,
     Voter,
     Zero,
-    seven,
+    list_paper_attacks,
     tailored,
 )
 from holdfast.attacks.hidden import Direction
@@ -339,14 +339,14 @@ def test_label_flips_are_permutations_as_in_the_authors_table(dtype: Any) -> Non
 
 
 def test_the_seven_of_the_paper_as_written_and_as_run() -> None:
-    text, program = seven(), seven(text=False)
+    text, program = list_paper_attacks(), list_paper_attacks(text=False)
     assert list(text) == ["LF", "SF", "Gauss", "Omn", "Empire", "SV", "PGA"]
     assert [type(a) for a in text.values()] == [*PAPER]
     assert text["Omn"] == Omniscient(form="text")
     assert program["Omn"] == Omniscient()
     assert text["SV"] == ScaledVariance(z=-20.0)
     assert program["SV"] == ScaledVariance(z=-20 / 35, over="honest")
-    assert seven(text=False, n=10)["SV"] == ScaledVariance(z=-2.0, over="honest")
+    assert list_paper_attacks(text=False, n=10)["SV"] == ScaledVariance(z=-2.0, over="honest")
     assert program["Gauss"] == Gauss(length="deviation")
     assert program["PGA"] == CodedPGA()
 
@@ -356,7 +356,7 @@ def test_the_programs_variance_is_that_of_updates_divided_by_n() -> None:
     seen = view(h=6, b=4)
     differences = -0.1 * seen.honest
     wanted = (differences.mean(axis=0) - 20 * (differences / 10).std(axis=0)) / -0.1
-    assert close(seven(text=False, n=10)["SV"](seen), np.tile(wanted, (4, 1)), size=10.0)
+    assert close(list_paper_attacks(text=False, n=10)["SV"](seen), np.tile(wanted, (4, 1)), size=10.0)
 
 
 # what every attack obeys
@@ -684,7 +684,7 @@ def test_names_of_the_literature() -> None:
     assert parse("OptALIE", NAMED) == PGA(along="std")
     assert parse("OptIPM(spread=True)", NAMED) == PGA(along="mean", spread=True)
     assert parse("Spread(Empire(scale=0.1))", NAMED) == Spread(Empire())
-    assert parse("ScaledVariance(z=-20/35, over='honest')", NAMED) == seven(text=False)["SV"]
+    assert parse("ScaledVariance(z=-20/35, over='honest')", NAMED) == list_paper_attacks(text=False)["SV"]
     assert {type(a) for a in EVERY} == set(ATTACKS.values())
 
 

@@ -47,7 +47,7 @@ from holdfast import (
 )
 from holdfast.errors import TooManyFaults
 from holdfast.testing import hostile
-from holdfast.testing.rounds import placed
+from holdfast.testing.rounds import place_liars
 from tests.oracles import oracle
 from tests.rules_under_test import calls
 from tests.shelves import LIBRARIES, NARROW, given, held, numbers
@@ -146,7 +146,7 @@ def test_a_common_offset(rule: Any, n: int, library: str) -> None:
     rng = np.random.default_rng(0)
     H = (1e4 + 0.05 * rng.standard_normal((n - F, 1000))).astype(np.float32)
     B = np.full((F, 1000), 1e4 + 2, np.float32)
-    for X, honest in placed(H, B):
+    for X, honest in place_liars(H, B):
         got = np.asarray(numbers(rule(given(X, library))), float)
         centre = X[honest].astype(float).mean(axis=0)
         radius = np.linalg.norm(X[honest].astype(float) - centre, axis=1).max()

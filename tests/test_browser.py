@@ -398,7 +398,7 @@ class TestPlayground:
         routes[0].continue_()  # the answer to the round before
         came(page, routes, 2)
         assert "6 of 13" not in page.inner_text("#said")
-        expect(page.locator("#plane .point").last).not_to_have_attribute("aria-label", re.compile("left out|kept"))
+        expect(page.locator("#plane .point").last).not_to_have_attribute("aria-label", re.compile("excluded|kept"))
         routes[1].continue_()
         expect(page.locator("#said")).to_contain_text("9 of 13")
 
@@ -560,7 +560,7 @@ class TestLiveView:
         for chart in ("d-accuracy", "d-kept", "d-votes"):
             assert self.drawn(page, chart)
         page.locator("#d-kept").hover(position={"x": 300, "y": 20})
-        expect(page.locator("#d-at")).to_contain_text(re.compile(r"round \d+, worker \d: (kept|left out)"))
+        expect(page.locator("#d-at")).to_contain_text(re.compile(r"round \d+, worker \d: (kept|excluded)"))
         other = opened(f"#{urlsplit(page.url).fragment}", at=address, wait="#runs li")
         expect(other.locator("#runs li")).to_have_count(1)
         expect(other.locator("#detail h2").first).to_have_text("Mean2P under Empire")

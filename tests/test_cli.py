@@ -58,7 +58,7 @@ def test_every_command_has_help_with_an_example_that_runs(name: str, demo: Path)
     if name == "replay":
         run("holdfast certify 'CWTM(f=2)' --n 5 --criterion kappa --budget 60 --out worst.npz", demo)
     if name == "ranks":
-        (demo / "ranks.jsonl").write_text('{"round": 0, "kept": ["0", "1"], "left_out": {"2": "far"}, "dropped": {}}\n')
+        (demo / "ranks.jsonl").write_text('{"round": 0, "kept": ["0", "1"], "excluded": {"2": "far"}, "dropped": {}}\n')
     if name == "certificate":
         run("holdfast sample sample", demo)
     for pattern in re.findall(r"\S*\*\S*", example):  # as a shell does
@@ -170,7 +170,7 @@ def test_options(tmp_path: Path) -> None:
     assert run(line, tmp_path) == run(line, tmp_path)
     run("holdfast aggregate 'CenteredClipping(tau=1.0)' x.npy --start start.npy --like model.npy", tmp_path)
     table = run("holdfast aggregate 'MeanwO(f=2)' x.npy", tmp_path)
-    assert len(table.splitlines()) == 5  # head, the two left out, the summary, a hint: of many, only the odd ones
+    assert len(table.splitlines()) == 5  # head, the two excluded, the summary, a hint: of many, only the odd ones
 
 
 HOSTILE: dict[str, Any] = {
@@ -299,7 +299,7 @@ def test_compare_tells_cost_kept_and_how_answers_move(demo: Path) -> None:
     assert "the optimum is proven" in out
     assert "1.0000" in lines["MeanExact(f=4)"]
     liars = json.loads(run(f"holdfast aggregate 'MeanwO(f=4)' {_workers(demo)} --json", demo))
-    for name in [*liars["left_out"], *liars["dropped"]]:
+    for name in [*liars["excluded"], *liars["dropped"]]:
         assert name in lines["MeanwO(f=4)"]
     moves = [float(word) for word in re.findall(r"\d: (\S+)", out.splitlines()[-2])]
     assert moves[0] == 0

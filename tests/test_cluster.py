@@ -117,7 +117,7 @@ def test_a_killed_node_a_dying_run_and_a_failing_run_lose_nothing_else(
 ) -> None:
     good = runs({**SMALL, "rounds": 400, "every": 200, "workers": [8, 9, 10], "seeds": 2})
     bad = runs({**SMALL, "rounds": 9, "workers": 8, "data": ["nowhere", "dies"]})
-    one = cluster._one
+    one = cluster._train_one
 
     def gated(version: str, text: str, *words: Any) -> Any:
         """The first node begins once the second is at work; the second keeps what it has done until it is killed."""
@@ -134,7 +134,7 @@ def test_a_killed_node_a_dying_run_and_a_failing_run_lose_nothing_else(
             time.sleep(0.05)
         return done
 
-    monkeypatch.setattr(cluster, "_one", gated)
+    monkeypatch.setattr(cluster, "_train_one", gated)
     monkeypatch.setattr(cluster, "TRIES", 3)
     assert nodes.stdin
     assert nodes.stdout
@@ -215,7 +215,7 @@ def test_a_run_that_fails_on_a_node_keeps_what_it_had(tmp_path: Path, monkeypatc
 def test_an_error_without_words_does_not_end_the_sweep() -> None:
     class Lost(_Here):
         def get(self, ref: Any) -> Any:
-            raise ray.exceptions.RayTaskError("_one", "", MemoryError())
+            raise ray.exceptions.RayTaskError("_train_one", "", MemoryError())
 
     news = cluster._back(Lost(), None, "a", Run(workers=7, **SMALL), None)
     assert news is not None
@@ -268,10 +268,10 @@ class _Ref:
 
 
 def test_another_version_on_a_node_and_data_that_is_not_there(tmp_path: Path) -> None:
-    why, files = cluster._one("0.0", "", {}, None)
+    why, files = cluster._train_one("0.0", "", {}, None)
     assert "and the sweep 0.0; install the same on both." in why
     run = Run(workers=7, rounds=3, **SMALL | {"data": "mnist"})
-    why, files = cluster._one(__version__, run.text(), {}, str(tmp_path / "none"))
+    why, files = cluster._train_one(__version__, run.text(), {}, str(tmp_path / "none"))
     assert "is no folder; name one that holds mnist" in why
     assert not files
 

@@ -30,7 +30,7 @@ from holdfast import (
 )
 from holdfast.choice import Choice
 from holdfast.driver import decide
-from holdfast.engines.flower import LocalGrid, RobustStrategy, record_of
+from holdfast.engines.flower import LocalGrid, RobustStrategy, make_record
 from holdfast.errors import BrokenRule
 from holdfast.reading import read
 from holdfast.rules.base import CoordinateRule, DistanceRule, Distances, Mixing, OnePass, Rng, Stage, value
@@ -422,7 +422,7 @@ class TestTraining:
 
 def test_a_flower_server_with_a_broken_rule_ends_with_the_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(rule: Stage) -> Result:
-        return RobustStrategy(rule, **QUIET).start(LocalGrid(clients(bad=0), 6), record_of(first()), num_rounds=3)
+        return RobustStrategy(rule, **QUIET).start(LocalGrid(clients(bad=0), 6), make_record(first()), num_rounds=3)
 
     with pytest.raises(BrokenRule, match=r"^Weighs\(answer='it'\) answered with weights that are not finite"):
         start(Weighs(named(monkeypatch, np.full(6, np.nan))))

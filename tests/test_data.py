@@ -25,11 +25,11 @@ from holdfast.data import (
     Shards,
     Share,
     Uniform,
-    counts,
+    count_classes,
     deal,
     load,
     sources,
-    standardised,
+    standardise_images,
 )
 from holdfast.data.frequencies import BYCLASS, fitting, quotas
 from holdfast.data.partition import Split
@@ -624,7 +624,7 @@ def test_train_and_test_of_a_worker_come_from_the_same_frequencies(split: Split)
 
 def frequencies(split: Split, workers: int = 400) -> np.ndarray:
     data = made([60000, 30000, 10000])
-    table = counts(data, deal(data, split, workers, 100, 0, rng=2))
+    table = count_classes(data, deal(data, split, workers, 100, 0, rng=2))
     return table / table.sum(axis=1, keepdims=True)
 
 
@@ -710,7 +710,7 @@ def test_the_official_split_is_given_up_when_it_is_too_small() -> None:
 def test_classes_without_images_on_both_sides_are_left_out() -> None:
     data = made([60, 0, 60, 1])
     for split in (Uniform(), Dirichlet(alpha=0.5, prior="uniform")):
-        assert counts(data, deal(data, split, 5, 20, 4, rng=0))[:, [1, 3]].sum() == 0
+        assert count_classes(data, deal(data, split, 5, 20, 4, rng=0))[:, [1, 3]].sum() == 0
     with pytest.raises(BadInput, match="no class with images"):
         deal(made([1, 1]), Uniform(), 1, 1, 1)
     with pytest.raises(BadInput, match="too few for both sides"):
@@ -719,7 +719,7 @@ def test_classes_without_images_on_both_sides_are_left_out() -> None:
 
 def test_shards_are_runs_of_the_sorted_labels() -> None:
     data = made([100] * 10)
-    table = counts(data, deal(data, Shards(), 20, 50, 0, rng=0))
+    table = count_classes(data, deal(data, Shards(), 20, 50, 0, rng=0))
     assert ((table > 0).sum(axis=1) <= 2).all()
     assert table.sum(axis=0).tolist() == [100] * 10
     with pytest.raises(BadInput, match="shards share no image"):
@@ -806,7 +806,7 @@ def test_standardised_pixels() -> None:
     train = rng.integers(0, 256, (5000, 3, 3)).astype(np.uint8)
     train[:, 0, 0] = 7
     test = rng.integers(0, 256, (100, 3, 3)).astype(np.uint8)
-    a, b = standardised(train, test)
+    a, b = standardise_images(train, test)
     assert a.dtype == b.dtype == np.float32
     assert not a[:, 0, 0].any()
     assert not b[:, 0, 0].any()
@@ -817,14 +817,14 @@ def test_standardised_pixels() -> None:
 
 def test_a_constant_pixel_that_float_cannot_average_exactly() -> None:
     train = np.full((3001, 1, 1), 0.1, np.float32)
-    assert not any(part.any() for part in standardised(train, train + 1))
+    assert not any(part.any() for part in standardise_images(train, train + 1))
 
 
 def test_what_standardised_refuses() -> None:
     with pytest.raises(BadInput, match="no training images"):
-        standardised(np.zeros((0, 2, 2)))
+        standardise_images(np.zeros((0, 2, 2)))
     with pytest.raises(BadInput, match="shapes"):
-        standardised(np.zeros((1, 2, 2)), np.zeros((1, 3, 2)))
+        standardise_images(np.zeros((1, 2, 2)), np.zeros((1, 3, 2)))
 
 
 def test_the_picture_is_the_same_every_time(tmp_path: Path) -> None:
@@ -845,7 +845,7 @@ def test_the_picture_is_the_same_every_time(tmp_path: Path) -> None:
 def test_the_picture_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from holdfast.data.picture import draw
 
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(BadInput, match=r"holdfast\[plot\]"):
         draw(made([9]), deal(made([9]), Natural(), 1, 2, 1), tmp_path / "a.svg")
 
@@ -977,7 +977,7 @@ def test_natural_frequencies_without_numbers_take_what_fits() -> None:
 def test_dirichlet_varies_around_the_frequencies_of_byclass() -> None:
     dataset = biased(600)
     shares = deal(dataset, Dirichlet(alpha=1e6, prior="byclass"), workers=20, train=500, test=0)
-    found = counts(dataset, shares).sum(axis=0) / 10_000
+    found = count_classes(dataset, shares).sum(axis=0) / 10_000
     assert np.abs(found - P).max() < 0.01
 
 

@@ -379,7 +379,7 @@ def test_a_stream_copes_with_liars() -> None:
         stream.add(update)
     decision = stream.result()
     assert sorted(decision.dropped) == [0, 6, 12, 14]
-    assert {1, 13} <= set(decision.left_out)
+    assert {1, 13} <= set(decision.excluded)
     assert decision.value["w"].shape == (2, 3)
     assert decision.value["w"].dtype == np.float32
     assert decision.value["seen"] == 7

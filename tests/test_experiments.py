@@ -74,7 +74,7 @@ def test_the_presets_say_what_is_whose() -> None:
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("text", [True, False])
 def test_every_cell_of_the_paper_is_a_run(name: str, rate: float, text: bool) -> None:
-    run = paper(name, "PGA", rate, text)
+    run = paper(name, "PGA", rate, text=text)
     assert Run.read(run.text()) == run
     assert (run.workers, run.rounds, run.batch, run.lr, run.momentum) == (35, 1500, 3, 0.1, 0.0)
 

@@ -30,7 +30,7 @@ from holdfast import (
 )
 from holdfast.attacks import NaN
 from holdfast.driver import decide
-from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, model_of, record_of
+from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, make_record, read_model
 from holdfast.errors import TooManyFaults
 from holdfast.journal import read_journal
 from holdfast.reading import read
@@ -371,8 +371,8 @@ def clients(bad: int) -> ClientApp:
     @app.train()
     def update(message: Message, context: Context) -> Message:
         if int(context.node_config["partition-id"]) >= 6 - bad:
-            model = model_of(message.content.array_records["arrays"])
-            return reply(message, record_of(model | {"w": np.full(6, np.nan, np.float32)}))
+            model = read_model(message.content.array_records["arrays"])
+            return reply(message, make_record(model | {"w": np.full(6, np.nan, np.float32)}))
         return honest(message, context)
 
     return app
@@ -392,7 +392,7 @@ class TestFlower:
     ) -> None:
         rule = MeanwO(f=2) if strategy is RobustStrategy else Mean2P(f=2)
         server = strategy(rule, folder=tmp_path, **QUIET)
-        result = server.start(LocalGrid(clients(bad=4), 6), record_of(first()), num_rounds=2)
+        result = server.start(LocalGrid(clients(bad=4), 6), make_record(first()), num_rounds=2)
         lines = read_journal(tmp_path / "rounds.jsonl")
         assert len(lines) == 2
         for line in lines:
@@ -401,16 +401,16 @@ class TestFlower:
                 "and it tolerates 2; mend the workers, raise f, or pass on_excess='lower'."
             )
             assert line["refused"] == {str(i): "sent w with numbers that are not finite" for i in (3, 4, 5, 6)}
-        for name, values in model_of(result.arrays).items():
+        for name, values in read_model(result.arrays).items():
             assert np.array_equal(values, first()[name])
 
     def test_as_many_as_f_are_refused_and_the_round_is_answered(self, tmp_path: Path) -> None:
         server = RobustStrategy(MeanwO(f=2), folder=tmp_path, **QUIET)
-        result = server.start(LocalGrid(clients(bad=2), 6), record_of(first()), num_rounds=1)
+        result = server.start(LocalGrid(clients(bad=2), 6), make_record(first()), num_rounds=1)
         (line,) = read_journal(tmp_path / "rounds.jsonl")
         assert "skipped" not in line
         assert len(line["refused"]) == 2
-        assert not np.array_equal(model_of(result.arrays)["w"], first()["w"])
+        assert not np.array_equal(read_model(result.arrays)["w"], first()["w"])
 
     @pytest.mark.parametrize("rule", [MeanwO(f=1), CWM()], ids=repr)
     def test_silent_nodes_do_not_count(self, rule: Stage, tmp_path: Path) -> None:
@@ -418,7 +418,7 @@ class TestFlower:
             quiet = (1, 2, 3)
 
         server = RobustStrategy(rule, folder=tmp_path, **QUIET)
-        server.start(Quiet(clients(bad=0), 6), record_of(first()), num_rounds=1)
+        server.start(Quiet(clients(bad=0), 6), make_record(first()), num_rounds=1)
         (line,) = read_journal(tmp_path / "rounds.jsonl")
         assert line["silent"] == ["1", "2", "3"]
         assert "skipped" not in line

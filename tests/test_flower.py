@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import shutil
@@ -20,8 +21,8 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedProx
 
 from holdfast import CWM, CWTM, Average, BadInput, Bulyan, CenteredClipping, Krum, Mean2P, MeanwO, OuterMean, parse
-from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, momentum, vote, wrap
-from holdfast.engines.flower.replies import model_of, record_of
+from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, apply_momentum, vote, wrap
+from holdfast.engines.flower.replies import make_record, read_model
 from holdfast.engines.flower.sampling import available, drawn, risk
 from holdfast.journal import read_journal
 from holdfast.report.nodes import nodes, summary, write
@@ -32,7 +33,7 @@ Lie = Callable[[Message, Context, dict[str, np.ndarray]], Message]
 
 
 def first() -> ArrayRecord:
-    return record_of({"w": np.zeros(6, np.float32), "steps": np.array(0)})
+    return make_record({"w": np.zeros(6, np.float32), "steps": np.array(0)})
 
 
 def reply(message: Message, arrays: ArrayRecord, **metrics: Any) -> Message:
@@ -42,10 +43,10 @@ def reply(message: Message, arrays: ArrayRecord, **metrics: Any) -> Message:
 
 def honest(message: Message, context: Context) -> Message:
     """A step of gradient descent on |w - target|²/2."""
-    model = model_of(message.content["arrays"])  # type: ignore[arg-type]
+    model = read_model(message.content["arrays"])  # type: ignore[arg-type]
     target = TARGETS[int(context.node_config["partition-id"])]
     moved = {"w": model["w"] + np.float32(0.5) * (target - model["w"]), "steps": model["steps"] + 1}
-    return reply(message, record_of(moved))
+    return reply(message, make_record(moved))
 
 
 def app(lie: Lie | None = None, liars: int = 2, votes: bool = True, lying_vote: Any = None) -> ClientApp:
@@ -55,7 +56,7 @@ def app(lie: Lie | None = None, liars: int = 2, votes: bool = True, lying_vote: 
     @made.train()
     def train(message: Message, context: Context) -> Message:
         if lie is not None and int(context.node_config["partition-id"]) >= 9 - liars:
-            return lie(message, context, model_of(message.content["arrays"]))  # type: ignore[arg-type]
+            return lie(message, context, read_model(message.content["arrays"]))  # type: ignore[arg-type]
         return honest(message, context)
 
     @made.evaluate()
@@ -69,7 +70,7 @@ def app(lie: Lie | None = None, liars: int = 2, votes: bool = True, lying_vote: 
 
         @vote(made)
         def loss(record: Any, context: Context) -> float:
-            w = model_of(record)["w"]
+            w = read_model(record)["w"]
             return float(np.square(w - TARGETS[int(context.node_config["partition-id"])]).sum())
 
     if lying_vote is not None:
@@ -79,7 +80,7 @@ def app(lie: Lie | None = None, liars: int = 2, votes: bool = True, lying_vote: 
 
 def run(strategy: RobustStrategy, client: ClientApp, rounds: int = 8, **words: Any) -> np.ndarray:
     result = strategy.start(LocalGrid(client, 9), first(), num_rounds=rounds, **words)
-    return model_of(result.arrays)["w"]
+    return read_model(result.arrays)["w"]
 
 
 CENTRE = TARGETS[:7].mean(axis=0)
@@ -103,31 +104,31 @@ def test_every_rule_is_a_strategy(name: str) -> None:
 def test_the_plain_mean_is_fedavg() -> None:
     ours = run(RobustStrategy(Average()), app(), rounds=3)
     theirs = FedAvg().start(LocalGrid(app(), 9), first(), num_rounds=3)
-    np.testing.assert_allclose(ours, model_of(theirs.arrays)["w"], rtol=1e-5)
+    np.testing.assert_allclose(ours, read_model(theirs.arrays)["w"], rtol=1e-5)
 
 
 def _nan(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
-    return reply(message, record_of(model | {"w": np.full(6, np.nan, np.float32)}))
+    return reply(message, make_record(model | {"w": np.full(6, np.nan, np.float32)}))
 
 
 def _huge(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
-    return reply(message, record_of(model | {"w": np.full(6, 3e38, np.float32)}), **{"num-examples": 1e30})
+    return reply(message, make_record(model | {"w": np.full(6, 3e38, np.float32)}), **{"num-examples": 1e30})
 
 
 def _shape(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
-    return reply(message, record_of(model | {"w": np.zeros(5, np.float32)}))
+    return reply(message, make_record(model | {"w": np.zeros(5, np.float32)}))
 
 
 def _names(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
-    return reply(message, record_of({"v": model["w"], "steps": model["steps"]}))
+    return reply(message, make_record({"v": model["w"], "steps": model["steps"]}))
 
 
 def _dtype(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
-    return reply(message, record_of(model | {"steps": np.array(0.5)}))
+    return reply(message, make_record(model | {"steps": np.array(0.5)}))
 
 
 def _text(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
-    return reply(message, record_of(model | {"w": np.array(list("abcdef"))}))
+    return reply(message, make_record(model | {"w": np.array(list("abcdef"))}))
 
 
 def _garbage(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
@@ -158,7 +159,7 @@ def _empty(message: Message, *_: Any) -> Message:
 
 
 def _two(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
-    return Message(RecordDict({"a": record_of(model), "b": record_of(model)}), reply_to=message)
+    return Message(RecordDict({"a": make_record(model), "b": make_record(model)}), reply_to=message)
 
 
 def _raises(*_: Any) -> Message:
@@ -166,7 +167,7 @@ def _raises(*_: Any) -> Message:
 
 
 def _far(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
-    return reply(message, record_of(model | {"w": model["w"] - 50}))
+    return reply(message, make_record(model | {"w": model["w"] - 50}))
 
 
 LIES: dict[str, tuple[Lie, str]] = {
@@ -202,12 +203,12 @@ def test_no_client_stops_a_run(kind: str, two: bool, tmp_path: Path) -> None:
             assert set(line["refused"]) == {"8", "9"}
             assert all(why in told for told in line["refused"].values())
         else:
-            assert {"8", "9"} <= set(line["left_out"])
+            assert {"8", "9"} <= set(line["excluded"])
 
 
 def test_num_examples_is_not_believed() -> None:
     def greedy(message: Message, _: Context, model: dict[str, np.ndarray]) -> Message:
-        return reply(message, record_of(model | {"w": model["w"] - 50}), **{"num-examples": 1e30})
+        return reply(message, make_record(model | {"w": model["w"] - 50}), **{"num-examples": 1e30})
 
     assert np.abs(run(RobustStrategy(MeanwO(2)), app(greedy)) - CENTRE).max() < 0.3
 
@@ -252,7 +253,7 @@ def test_double_replies_and_strangers_count_once_and_not_at_all(tmp_path: Path) 
     strategy = TwoPhaseStrategy(Mean2P(2), folder=tmp_path)
     strategy.start(Doubled(app(_far), 9), first(), num_rounds=2)
     for line in read_journal(tmp_path / "rounds.jsonl"):
-        assert len(line["kept"]) + len(line["left_out"]) == 9
+        assert len(line["kept"]) + len(line["excluded"]) == 9
         assert line["refused"] == {"77": "was not asked"}
         assert line["votes"] == 9
 
@@ -270,7 +271,7 @@ class Silent(LocalGrid):
 def test_silent_nodes_are_named_and_not_asked_to_vote(tmp_path: Path) -> None:
     strategy = TwoPhaseStrategy(Mean2P(2), folder=tmp_path)
     result = strategy.start(Silent(app(), 9), first(), num_rounds=3)
-    assert np.isfinite(model_of(result.arrays)["w"]).all()
+    assert np.isfinite(read_model(result.arrays)["w"]).all()
     for line in read_journal(tmp_path / "rounds.jsonl"):
         assert line["silent"] == ["3", "4"]
         assert line["votes"] == 7
@@ -281,14 +282,14 @@ def test_a_round_with_too_few_is_skipped_and_keeps_the_model(tmp_path: Path) -> 
     grid = Silent(app(), 9)
     grid.quiet = tuple(range(1, 8))
     result = RobustStrategy(MeanwO(2), folder=tmp_path).start(grid, first(), num_rounds=2)
-    assert (model_of(result.arrays)["w"] == 0).all()
+    assert (read_model(result.arrays)["w"] == 0).all()
     assert all("was given n = 2" in line["skipped"] for line in read_journal(tmp_path / "rounds.jsonl"))
 
 
 def test_too_few_nodes_are_not_waited_for_for_ever(tmp_path: Path) -> None:
     strategy = RobustStrategy(MeanwO(2), patience=600, folder=tmp_path)  # of a grid that cannot grow nobody waits
     result = strategy.start(LocalGrid(app(), 4), first(), num_rounds=2)
-    assert (model_of(result.arrays)["w"] == 0).all()
+    assert (read_model(result.arrays)["w"] == 0).all()
     few = "4 nodes are connected, and MeanwO(f=2) needs 5"
     assert [line["skipped"] for line in read_journal(tmp_path / "rounds.jsonl")] == [few] * 2
 
@@ -305,9 +306,9 @@ def test_what_goes_wrong_is_in_the_log_too(caplog: pytest.LogCaptureFixture, mon
 
     @sent.train()
     def train(message: Message, context: Context) -> Message:
-        return reply(message, record_of({"w": np.ones(3)}))
+        return reply(message, make_record({"w": np.ones(3)}))
 
-    TwoPhaseStrategy(Mean2P(2), fraction_evaluate=0.0).start(LocalGrid(sent, 6), record_of({"w": np.zeros(3)}), 1)
+    TwoPhaseStrategy(Mean2P(2), fraction_evaluate=0.0).start(LocalGrid(sent, 6), make_record({"w": np.zeros(3)}), 1)
     assert "round 1: Inner is taken without a vote: 0 reports, fewer than 5; node 1 failed" in caplog.text
     run(RobustStrategy(OuterMean(2)), app(), rounds=1)
     assert "not meant to stand alone" in caplog.text
@@ -357,7 +358,7 @@ def test_a_first_round_that_was_not_saved_is_told_once(tmp_path: Path) -> None:
 def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
     run(RobustStrategy(MeanwO(2), folder=tmp_path), app(), rounds=1)
     with pytest.raises(BadInput, match="another model"):
-        RobustStrategy(MeanwO(2), folder=tmp_path).start(LocalGrid(app(), 9), record_of({"w": np.zeros(3)}))
+        RobustStrategy(MeanwO(2), folder=tmp_path).start(LocalGrid(app(), 9), make_record({"w": np.zeros(3)}))
     (tmp_path / "state.npz").write_bytes(b"no")
     with pytest.raises(BadInput, match="remove it to begin anew"):
         run(RobustStrategy(MeanwO(2), folder=tmp_path), app(), rounds=1)
@@ -372,7 +373,7 @@ def test_evaluation_takes_the_middle_that_liars_cannot_move() -> None:
 
 def test_counters_take_the_middle_of_the_kept() -> None:
     result = RobustStrategy(MeanwO(2)).start(LocalGrid(app(), 9), first(), num_rounds=3)
-    assert model_of(result.arrays)["steps"] == 3
+    assert read_model(result.arrays)["steps"] == 3
 
 
 def test_partial_participation_is_drawn_by_the_seed(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
@@ -413,29 +414,29 @@ def test_nodes_that_come_late_are_waited_for() -> None:
 
 @pytest.mark.parametrize("own", [FedAdam(eta=0.3), FedProx(proximal_mu=0.1), FedAvg()])
 def test_strategies_of_flower_keep_their_optimiser_behind_a_rule(own: Any) -> None:
-    start = record_of({"w": np.zeros(6, np.float32)})
+    start = make_record({"w": np.zeros(6, np.float32)})
     client = ClientApp()
 
     @client.train()
     def train(message: Message, context: Context) -> Message:
-        model = model_of(message.content["arrays"])  # type: ignore[arg-type]
+        model = read_model(message.content["arrays"])  # type: ignore[arg-type]
         if isinstance(own, FedProx):
             assert message.content["config"]["proximal-mu"] == 0.1
         node = int(context.node_config["partition-id"])
         moved = model["w"] - 50 if node > 6 else model["w"] + np.float32(0.5) * (TARGETS[node] - model["w"])
-        return reply(message, record_of({"w": moved.astype(np.float32)}))
+        return reply(message, make_record({"w": moved.astype(np.float32)}))
 
     result = wrap(own, MeanwO(2), fraction_evaluate=0.0).start(LocalGrid(client, 9), start, num_rounds=12)
-    assert np.abs(model_of(result.arrays)["w"] - CENTRE).max() < 0.8
+    assert np.abs(read_model(result.arrays)["w"] - CENTRE).max() < 0.8
 
 
 def test_worker_momentum_lives_in_the_context() -> None:
     context = Context(1, 1, {}, RecordDict(), {})
     ones = {"w": np.ones(3, np.float32)}
-    assert momentum(context, ones, 0.5)["w"].tolist() == [0.5] * 3
-    assert momentum(context, ones, 0.5)["w"].tolist() == [0.75] * 3
-    assert np.isnan(momentum(context, {"w": np.full(3, np.nan, np.float32)}, 0.5)["w"]).all()
-    assert momentum(context, ones, 0.5)["w"].tolist() == [0.875] * 3
+    assert apply_momentum(context, ones, 0.5)["w"].tolist() == [0.5] * 3
+    assert apply_momentum(context, ones, 0.5)["w"].tolist() == [0.75] * 3
+    assert np.isnan(apply_momentum(context, {"w": np.full(3, np.nan, np.float32)}, 0.5)["w"]).all()
+    assert apply_momentum(context, ones, 0.5)["w"].tolist() == [0.875] * 3
 
 
 def test_clipping_starts_from_the_last_aggregate() -> None:
@@ -454,17 +455,17 @@ def test_model_weights_with_a_large_offset_hide_nobody() -> None:
 
     @client.train()
     def train(message: Message, context: Context) -> Message:
-        model = model_of(message.content["arrays"])  # type: ignore[arg-type]
-        return reply(message, record_of({"w": model["w"] + updates[int(context.node_config["partition-id"])]}))
+        model = read_model(message.content["arrays"])  # type: ignore[arg-type]
+        return reply(message, make_record({"w": model["w"] + updates[int(context.node_config["partition-id"])]}))
 
     for rule in (Krum(2), MeanwO(2)):
         strategy = RobustStrategy(rule, fraction_evaluate=0.0)
         grid = LocalGrid(client, 10)
-        list(strategy.configure_train(1, record_of({"w": base}), ConfigRecord(), grid))
-        messages = strategy._messages(RecordDict({"arrays": record_of({"w": base})}), "train")
+        list(strategy.configure_train(1, make_record({"w": base}), ConfigRecord(), grid))
+        messages = strategy._messages(RecordDict({"arrays": make_record({"w": base})}), "train")
         _, told = strategy.aggregate_train(1, grid.send_and_receive(messages))
         assert told is not None
-        assert told["left-out"] == (9.0 if rule == Krum(2) else 2.0)
+        assert told["excluded"] == (9.0 if rule == Krum(2) else 2.0)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -475,14 +476,14 @@ def test_bulyan_picks_one_after_the_other(seed: int) -> None:
 
     @sent.train()
     def train(message: Message, context: Context) -> Message:
-        return reply(message, record_of({"w": X[int(context.node_config["partition-id"])]}))
+        return reply(message, make_record({"w": X[int(context.node_config["partition-id"])]}))
 
     strategy = RobustStrategy(Bulyan(f=3), fraction_evaluate=0.0)
-    result = strategy.start(LocalGrid(sent, 15), record_of({"w": np.zeros(30)}), num_rounds=1)
+    result = strategy.start(LocalGrid(sent, 15), make_record({"w": np.zeros(30)}), num_rounds=1)
     picked = X[bulyan_picks(X.astype(np.longdouble), 3)]
     beta, middle = len(picked) - 6, np.median(picked, axis=0)
     near = np.take_along_axis(picked, np.argsort(abs(picked - middle), axis=0, kind="stable")[:beta], axis=0)
-    np.testing.assert_allclose(model_of(result.arrays)["w"], near.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(read_model(result.arrays)["w"], near.mean(axis=0), atol=1e-12)
 
 
 def test_no_client_costs_a_collection_of_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -528,7 +529,7 @@ def test_the_core_does_not_bring_flower_along() -> None:
 def test_lines_are_plain_json(tmp_path: Path) -> None:
     run(TwoPhaseStrategy(Mean2P(2), folder=tmp_path), app(_nan), rounds=1)
     (line,) = (json.loads(text) for text in (tmp_path / "rounds.jsonl").read_text().splitlines())
-    assert {"round", "asked", "kept", "left_out", "refused", "silent", "winner", "votes", "seconds", "bytes"} <= set(
+    assert {"round", "asked", "kept", "excluded", "refused", "silent", "winner", "votes", "seconds", "bytes"} <= set(
         line
     )
 
@@ -623,24 +624,31 @@ def test_a_federation_of_35_with_14_liars_is_the_simulator(rule: Any) -> None:
 
     @client.train()
     def train_(message: Message, context: Context) -> Message:
-        model = model_of(message.content["arrays"])["w"]  # type: ignore[arg-type]
+        model = read_model(message.content["arrays"])["w"]  # type: ignore[arg-type]
         turn = turn_of(message)
-        return reply(message, record_of({"w": digits.trained(int(context.node_config["partition-id"]), model, turn)}))
+        return reply(message, make_record({"w": digits.trained(int(context.node_config["partition-id"]), model, turn)}))
 
     @client.query("vote")
     def vote_(message: Message, context: Context) -> Message:
         node, told = int(context.node_config["partition-id"]), {}
         for name in ("inner", "outer"):
-            model = model_of(message.content[name])["w"]  # type: ignore[arg-type]
+            model = read_model(message.content[name])["w"]  # type: ignore[arg-type]
             told[name] = digits.loss(node, model, turn_of(message))
         return Message(RecordDict({"vote": MetricRecord(dict(told))}), reply_to=message)
 
     strategy = (TwoPhaseStrategy if rule == Mean2P(14) else RobustStrategy)(rule, fraction_evaluate=0.0, certify=False)
-    result = strategy.start(LocalGrid(client, 35), record_of({"w": np.zeros(650, np.float32)}), num_rounds=rounds)
-    model = model_of(result.arrays)["w"]
+    result = strategy.start(LocalGrid(client, 35), make_record({"w": np.zeros(650, np.float32)}), num_rounds=rounds)
+    model = read_model(result.arrays)["w"]
     np.testing.assert_allclose(model, simulated.model, atol=1e-5)  # sums over rows of a matrix, and of a list of rows
     assert digits.accuracy(model) == simulated.accuracy
     if rule == CWM():  # nothing is added up: the same bits
         assert (model == simulated.model).all()
     if rule == Mean2P(14):
         assert simulated.accuracy > 0.7
+
+
+def test_the_options_of_a_strategy_are_its_keywords() -> None:
+    from holdfast.engines.flower.arguments import StrategyOptions
+
+    parameters = inspect.signature(RobustStrategy.__init__).parameters.values()
+    assert set(StrategyOptions.__annotations__) == {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}

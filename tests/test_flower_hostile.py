@@ -18,9 +18,9 @@ from holdfast.engines.flower import (
     LocalGrid,
     RobustStrategy,
     TwoPhaseStrategy,
-    model_of,
-    momentum,
-    record_of,
+    apply_momentum,
+    make_record,
+    read_model,
     vote,
     wrap,
 )
@@ -35,7 +35,7 @@ FIRST: Model = {"a": np.zeros(3, np.float32), "b": np.zeros(4, np.float32)}
 
 def answered(message: Message, model: Model, **metrics: Any) -> Message:
     told = MetricRecord({"num-examples": 1} | metrics)
-    return Message(RecordDict({"arrays": record_of(model), "metrics": told}), reply_to=message)
+    return Message(RecordDict({"arrays": make_record(model), "metrics": told}), reply_to=message)
 
 
 def clients(lie: Any = None, liars: tuple[int, ...] = (0,)) -> ClientApp:
@@ -44,7 +44,7 @@ def clients(lie: Any = None, liars: tuple[int, ...] = (0,)) -> ClientApp:
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        old = model_of(message.content.array_records["arrays"])
+        old = read_model(message.content.array_records["arrays"])
         new = {name: values + values.dtype.type(1) for name, values in old.items()}
         reply = answered(message, new)
         mine = int(context.node_config["partition-id"])
@@ -52,13 +52,13 @@ def clients(lie: Any = None, liars: tuple[int, ...] = (0,)) -> ClientApp:
 
     @vote(app)
     def loss(arrays: ArrayRecord, context: Context) -> float:
-        return float(abs(model_of(arrays)["a"] - 1).sum())
+        return float(abs(read_model(arrays)["a"] - 1).sum())
 
     return app
 
 
 def end(strategy: RobustStrategy, app: ClientApp, first: Model = FIRST, nodes: int = 7, rounds: int = 2) -> Model:
-    return model_of(strategy.start(LocalGrid(app, nodes), record_of(first), num_rounds=rounds).arrays)
+    return read_model(strategy.start(LocalGrid(app, nodes), make_record(first), num_rounds=rounds).arrays)
 
 
 QUIET: dict[str, Any] = {"fraction_evaluate": 0.0, "patience": 0.0}
@@ -100,7 +100,7 @@ def test_masks_are_part_of_a_model() -> None:
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        old = model_of(message.content.array_records["arrays"])
+        old = read_model(message.content.array_records["arrays"])
         lie = int(context.node_config["partition-id"]) == 0
         return answered(message, {"a": old["a"] + 1, "mask": ~old["mask"] if lie else old["mask"]})
 
@@ -124,8 +124,8 @@ def test_who_answers_first_changes_nothing() -> None:
 
     for grid in (LocalGrid, Shuffled):
         app = clients(spread, tuple(range(7)))
-        result = RobustStrategy(rule, **QUIET).start(grid(app, 7), record_of(FIRST), num_rounds=3)
-        ends.append(model_of(result.arrays)["a"])
+        result = RobustStrategy(rule, **QUIET).start(grid(app, 7), make_record(FIRST), num_rounds=3)
+        ends.append(read_model(result.arrays)["a"])
     assert (ends[0] == ends[1]).all()
 
 
@@ -159,7 +159,7 @@ def test_nobody_speaks_in_anothers_name(tmp_path: Path) -> None:
 
     end(RobustStrategy(MeanwO(f=1), folder=tmp_path, **QUIET), clients(spoof))
     assert all(
-        list(line["left_out"]) == ["1"] and not line["silent"] for line in read_journal(tmp_path / "rounds.jsonl")
+        list(line["excluded"]) == ["1"] and not line["silent"] for line in read_journal(tmp_path / "rounds.jsonl")
     )
 
 
@@ -210,9 +210,9 @@ def test_a_reply_that_breaks_the_reader_or_never_comes_holds_up_nobody(tmp_path:
     wire: Any = Wire(clients(), 7)
     wire.breaks, wire.waits = {2}, {5}
     strategy = RobustStrategy(MeanwO(f=2), folder=tmp_path, **QUIET)
-    result = strategy.start(wire, record_of(FIRST), num_rounds=2, timeout=6.0)  # the others reply much sooner
+    result = strategy.start(wire, make_record(FIRST), num_rounds=2, timeout=6.0)  # the others reply much sooner
     wire.over.set()
-    assert (model_of(result.arrays)["a"] == 2).all()
+    assert (read_model(result.arrays)["a"] == 2).all()
     for line in read_journal(tmp_path / "rounds.jsonl"):
         assert line["refused"] == {"2": "failed: sent what cannot be read (ValueError)"}
         assert line["silent"] == ["5"]
@@ -286,7 +286,7 @@ def test_another_rule_on_the_same_folder_is_told(tmp_path: Path, caplog: pytest.
         (lambda: LocalGrid(10, clients()), "pass a ClientApp"),  # type: ignore[arg-type]
         (lambda: LocalGrid(clients(), 0), "1 or more"),
         (lambda: vote(lambda *_: 0.0), "write @vote"),  # type: ignore[arg-type]
-        (lambda: momentum(Context(1, 1, {}, RecordDict(), {}), np.zeros(2)), "arrays by name"),  # type: ignore[arg-type]
+        (lambda: apply_momentum(Context(1, 1, {}, RecordDict(), {}), np.zeros(2)), "arrays by name"),  # type: ignore[arg-type]
         (lambda: RobustStrategy(MeanwO), "it takes a rule"),
         (lambda: RobustStrategy(MoNNA(f=2, pivot=0)), "a server has none"),
         (lambda: TwoPhaseStrategy(MoNNA(f=2, pivot=0), MeanwO(f=2)), "a server has none"),
@@ -300,7 +300,7 @@ def test_another_rule_on_the_same_folder_is_told(tmp_path: Path, caplog: pytest.
         (lambda: wrap(QFedAvg(0.1), MeanwO(f=1)), "wrap was given QFedAvg"),
         (lambda: wrap(RobustStrategy(MeanwO(f=1)), MeanwO(f=1)), "a strategy of Flower"),  # type: ignore[arg-type]
         (lambda: end(RobustStrategy(MeanwO(f=1)), clients(), {"a": np.array([np.nan])}), "not finite"),
-        (lambda: momentum(Context(1, 1, {}, RecordDict(), {}), {"w": np.zeros(2)}, beta=7), "beta = 7"),
+        (lambda: apply_momentum(Context(1, 1, {}, RecordDict(), {}), {"w": np.zeros(2)}, beta=7), "beta = 7"),
     ],
 )
 def test_what_cannot_be_is_refused_at_once(make: Any, said: str) -> None:

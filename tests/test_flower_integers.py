@@ -10,7 +10,7 @@ from flwr.app import Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from holdfast import CWM, CWTM, MeanwO
-from holdfast.engines.flower import LocalGrid, RobustStrategy, model_of, record_of
+from holdfast.engines.flower import LocalGrid, RobustStrategy, make_record, read_model
 
 RULES = [MeanwO(f=1), CWTM(f=1), CWM()]
 
@@ -24,11 +24,11 @@ def after(rule: Any, ours: np.ndarray, sent: list[np.ndarray], *, real: bool = T
         at = int(context.node_config["partition-id"])
         arrays = {"n": sent[at]} | ({"w": np.full(2, 50.0 if at == far else 0.01 * at)} if real else {})
         told = MetricRecord({"num-examples": 1})
-        return Message(RecordDict({"arrays": record_of(arrays), "metrics": told}), reply_to=message)
+        return Message(RecordDict({"arrays": make_record(arrays), "metrics": told}), reply_to=message)
 
     first = {"n": ours} | ({"w": np.zeros(2)} if real else {})
     strategy = RobustStrategy(rule, fraction_evaluate=0.0)
-    found = model_of(strategy.start(LocalGrid(app, len(sent)), record_of(first), num_rounds=1).arrays)["n"]
+    found = read_model(strategy.start(LocalGrid(app, len(sent)), make_record(first), num_rounds=1).arrays)["n"]
     assert found.dtype == ours.dtype
     return found.tolist()
 

@@ -16,7 +16,7 @@ from flwr.app import Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from holdfast import BadInput, MeanwO
-from holdfast.engines.flower import LocalGrid, RobustStrategy, model_of, record_of
+from holdfast.engines.flower import LocalGrid, RobustStrategy, make_record, read_model
 from holdfast.engines.flower.journal import Journal, State
 from holdfast.journal import read_journal, scan_journal
 from holdfast.report.nodes import History, nodes, summary, write
@@ -34,13 +34,13 @@ def run(folder: Path, rounds: int) -> np.ndarray:
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        old = model_of(message.content.array_records["arrays"])
+        old = read_model(message.content.array_records["arrays"])
         told = MetricRecord({"num-examples": 1})
-        return Message(RecordDict({"arrays": record_of({"w": old["w"] + 1}), "metrics": told}), reply_to=message)
+        return Message(RecordDict({"arrays": make_record({"w": old["w"] + 1}), "metrics": told}), reply_to=message)
 
     strategy = RobustStrategy(MeanwO(f=1), folder=folder, fraction_evaluate=0.0)
-    result = strategy.start(LocalGrid(app, 5), record_of({"w": np.zeros(2)}), num_rounds=rounds)
-    return model_of(result.arrays)["w"]
+    result = strategy.start(LocalGrid(app, 5), make_record({"w": np.zeros(2)}), num_rounds=rounds)
+    return read_model(result.arrays)["w"]
 
 
 def turns(path: Path) -> list[int]:
@@ -197,7 +197,7 @@ def long(folder: Path, rounds: int) -> None:
         for at in range(rounds):
             left = {names[at % 20]: "not among the n - f of least squared distance"}
             kept = [name for name in names if name not in left]
-            out.write(json.dumps({"round": at + 1, "asked": 20, "kept": kept, "left_out": left, "silent": []}) + "\n")
+            out.write(json.dumps({"round": at + 1, "asked": 20, "kept": kept, "excluded": left, "silent": []}) + "\n")
     Journal(folder).save(rounds, State({"w": np.zeros(2)}, None, {}, "MeanwO(f=1), seed 0"))
 
 
@@ -237,10 +237,10 @@ def test_a_journal_did_not_say_that_f_was_lowered(tmp_path: Path) -> None:
     def train(message: Message, context: Context) -> Message:
         if context.node_id == 3:
             raise RuntimeError("broken")
-        return Message(RecordDict({"arrays": record_of({"w": np.ones(2)})}), reply_to=message)
+        return Message(RecordDict({"arrays": make_record({"w": np.ones(2)})}), reply_to=message)
 
     strategy = RobustStrategy(MeanwO(f=1), folder=tmp_path, fraction_evaluate=0.0)
-    strategy.start(LocalGrid(app, 3), record_of({"w": np.zeros(2)}), num_rounds=1)
+    strategy.start(LocalGrid(app, 3), make_record({"w": np.zeros(2)}), num_rounds=1)
     (line,) = read_journal(tmp_path)
     assert line["note"].startswith("f was lowered from MeanwO(f=1): 2 vectors remained")
     older = {name: value for name, value in line.items() if name != "note"}  # as journals were written before

@@ -24,7 +24,7 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.superlink.grid import HttpGrid
 
 from holdfast import Mean2P, MeanwO
-from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, link, model_of, record_of
+from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, link, make_record, read_model
 from holdfast.engines.flower.limits import Limits
 from holdfast.engines.flower.mailbox import Mailbox
 from holdfast.journal import read_journal
@@ -59,7 +59,7 @@ class Client:
 def sent(content: Any, change: Callable[[str, bytes], bytes] = lambda _, piece: piece) -> tuple[Any, Message]:
     """A grid to which node 7 has replied with this, after its pieces were changed; and the question."""
     LocalGrid(ClientApp(), 1)
-    asked = Message(RecordDict({"arrays": record_of(MODEL)}), 7, "train")
+    asked = Message(RecordDict({"arrays": make_record(MODEL)}), 7, "train")
     reply = Message(content, reply_to=asked)
     pieces, names = dict[str, bytes](), dict[str, str]()
     for name, part in get_all_nested_objects(reply).items():  # children first
@@ -104,23 +104,23 @@ def listed(times: int) -> Callable[[str, bytes], bytes]:
 
 def test_a_sound_reply_comes_as_it_was_sent() -> None:
     values = np.arange(1000, dtype=np.float32)
-    grid, asked = sent(RecordDict({"arrays": record_of({"w": values}), "m": MetricRecord({"loss": 0.5})}))
+    grid, asked = sent(RecordDict({"arrays": make_record({"w": values}), "m": MetricRecord({"loss": 0.5})}))
     reply = fetched(grid, asked)
-    assert (model_of(reply.content.array_records["arrays"])["w"] == values).all()
+    assert (read_model(reply.content.array_records["arrays"])["w"] == values).all()
     assert reply.content["m"]["loss"] == 0.5
     assert grid._client.confirmed == 1
 
 
 def test_large_arrays_of_zeros_list_one_chunk_many_times_and_are_sound() -> None:
     zeros = {"w": np.zeros(4_000_000, np.float32)}
-    grid, asked = sent(RecordDict({"arrays": record_of(zeros)}))
+    grid, asked = sent(RecordDict({"arrays": make_record(zeros)}))
     mailbox: Any = Mailbox(grid, Limits.of(zeros))
     (reply,) = mailbox.send_and_receive([asked], timeout=PATIENCE)
-    assert model_of(reply.content.array_records["arrays"])["w"].shape == (4_000_000,)
+    assert read_model(reply.content.array_records["arrays"])["w"].shape == (4_000_000,)
 
 
 def test_one_chunk_listed_many_times_took_gigabytes() -> None:
-    grid, asked = sent(RecordDict({"arrays": record_of(MODEL)}), listed(50_000))  # 4 KB become 200 MB
+    grid, asked = sent(RecordDict({"arrays": make_record(MODEL)}), listed(50_000))  # 4 KB become 200 MB
     tracemalloc.start()
     reply = fetched(grid, asked)
     peak = tracemalloc.get_traced_memory()[1]
@@ -133,7 +133,7 @@ def test_one_chunk_listed_many_times_took_gigabytes() -> None:
 
 def test_a_thousand_extra_arrays_are_refused_before_they_are_fetched() -> None:
     extra = {f"x{at}": np.full(1, at) for at in range(1000)}
-    grid, asked = sent(RecordDict({"arrays": record_of(MODEL | extra)}))
+    grid, asked = sent(RecordDict({"arrays": make_record(MODEL | extra)}))
     reply = fetched(grid, asked)
     assert "pieces" in str(reply.error.reason)
     assert grid._client.asked == 0
@@ -159,7 +159,7 @@ def test_a_piece_that_failed_with_500_was_blamed_on_its_node(monkeypatch: pytest
     monkeypatch.setattr(link, "FIRST_PAUSE", 0.001)
     request = httpx.Request("POST", "http://superlink")
     error = httpx.HTTPStatusError("500", request=request, response=httpx.Response(500, request=request))
-    grid, asked = sent(RecordDict({"arrays": record_of(MODEL)}))
+    grid, asked = sent(RecordDict({"arrays": make_record(MODEL)}))
     grid._client.fails = [error] * 2
     assert not fetched(grid, asked).has_error()
 
@@ -197,7 +197,7 @@ def over_http(grid: Any) -> Wire:
 
 LARGE: dict[str, Callable[[], Any]] = {
     "setting": lambda: RecordDict({"c": ConfigRecord({"c": "x" * 3_000_000})}),
-    "name": lambda: RecordDict({"arrays": record_of(MODEL | {"x" * 3_000_000: np.zeros(1)})}),
+    "name": lambda: RecordDict({"arrays": make_record(MODEL | {"x" * 3_000_000: np.zeros(1)})}),
     "error": lambda: Error(0, "x" * 3_000_000),
     "metric": lambda: RecordDict({"m": MetricRecord({"m": [1] * 3_000_000})}),
 }
@@ -213,7 +213,7 @@ def test_one_large_piece_was_read_whole_before_it_was_refused(kind: str) -> None
 
 
 def test_a_list_of_very_many_pieces_was_read_whole_before_it_was_refused() -> None:
-    grid, asked = sent(RecordDict({"arrays": record_of(MODEL)}))
+    grid, asked = sent(RecordDict({"arrays": make_record(MODEL)}))
     tree = grid._client.answer.message_object_trees[0]
     tree.children.extend(ObjectTree(object_id=get_object_id(b"%d" % at)) for at in range(50_000))
     wire = over_http(grid)
@@ -224,18 +224,18 @@ def test_a_list_of_very_many_pieces_was_read_whole_before_it_was_refused() -> No
 def test_a_piece_that_is_fetched_again_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "FIRST_PAUSE", 0.001)
     model = {"w": np.random.default_rng(0).random(300_000)}  # 2.4 MB of the 3.5 MB that a reply may hold
-    grid, asked = sent(RecordDict({"arrays": record_of(model)}))
+    grid, asked = sent(RecordDict({"arrays": make_record(model)}))
     wire = over_http(grid)
     monkeypatch.setattr(wire, "handle_request", _breaking(wire))
     reply = fetched(grid, asked, model)
-    assert (model_of(reply.content.array_records["arrays"])["w"] == model["w"]).all()
+    assert (read_model(reply.content.array_records["arrays"])["w"] == model["w"]).all()
 
 
 def test_pieces_of_a_refused_reply_stayed_until_the_garbage_collector_ran() -> None:
     """Flower's threads keep the error, the error their frames, and these the pieces."""
     model = {f"w{at}": np.random.default_rng(at).random(50_000) for at in range(6)}
     wide = {name: values.astype(np.longdouble) for name, values in model.items()}  # 4.8 MB, of which 3.5 are fetched
-    replies = [sent(RecordDict({"arrays": record_of(wide)})) for _ in range(5)]
+    replies = [sent(RecordDict({"arrays": make_record(wide)})) for _ in range(5)]
     gc.disable()
     tracemalloc.start()
     try:
@@ -268,7 +268,7 @@ def flooded(content: Callable[[], dict[str, Any]]) -> ClientApp:
     @app.train()
     def train(message: Message, context: Context) -> Message:
         more = content() if context.node_id == 1 else {}
-        return Message(RecordDict({"arrays": record_of({"w": MODEL["w"] + 1}), **more}), reply_to=message)
+        return Message(RecordDict({"arrays": make_record({"w": MODEL["w"] + 1}), **more}), reply_to=message)
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
@@ -292,7 +292,7 @@ FLOODS: dict[str, Callable[[], dict[str, Any]]] = {
 @pytest.mark.parametrize("kind", FLOODS)
 def test_a_flood_of_names_or_records_cost_seconds_a_round(kind: str, tmp_path: Path) -> None:
     strategy = RobustStrategy(MeanwO(f=1), folder=tmp_path)
-    result = strategy.start(LocalGrid(flooded(FLOODS[kind]), 5), record_of(MODEL), num_rounds=1)
+    result = strategy.start(LocalGrid(flooded(FLOODS[kind]), 5), make_record(MODEL), num_rounds=1)
     (line,) = read_journal(tmp_path)
     assert line["refused"]["1"].startswith("sent 10")
     assert result.evaluate_metrics_clientapp[1]["loss"] == 0.5
@@ -304,6 +304,6 @@ def test_a_vote_with_a_flood_of_names_is_a_bad_vote(tmp_path: Path) -> None:
     other = flooded(FLOODS["100000 metrics"])._registered_funcs["query.vote"]
     app._registered_funcs["query.vote"] = other
     TwoPhaseStrategy(Mean2P(f=1), folder=tmp_path, fraction_evaluate=0.0).start(
-        LocalGrid(app, 5), record_of(MODEL), num_rounds=1
+        LocalGrid(app, 5), make_record(MODEL), num_rounds=1
     )
     assert read_journal(tmp_path)[0]["bad_votes"] == {"1": "sent 100002 metrics, more than 1000"}

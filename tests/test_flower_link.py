@@ -15,7 +15,7 @@ from flwr.clientapp import ClientApp
 from flwr.supercore.run import RunNotRunningException
 
 from holdfast import Mean2P, MeanwO
-from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, link, model_of, record_of, vote
+from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, link, make_record, read_model, vote
 from holdfast.engines.flower.mailbox import Mailbox
 from holdfast.journal import read_journal
 from tests.children import PATIENCE
@@ -37,14 +37,14 @@ def clients(far: int = 0) -> ClientApp:
     @app.train()
     def train(message: Message, context: Context) -> Message:
         step = 1000 if context.node_id == far else 1
-        old = model_of(message.content.array_records["arrays"])
+        old = read_model(message.content.array_records["arrays"])
         told = MetricRecord({"node": float(context.node_id)})
         new = {name: values + np.float32(step) for name, values in old.items()}
-        return Message(RecordDict({"arrays": record_of(new), "metrics": told}), reply_to=message)
+        return Message(RecordDict({"arrays": make_record(new), "metrics": told}), reply_to=message)
 
     @vote(app)
     def loss(arrays: Any, context: Context) -> float:
-        return float(np.abs(model_of(arrays)["w"] - 1).sum())
+        return float(np.abs(read_model(arrays)["w"] - 1).sum())
 
     return app
 
@@ -96,13 +96,13 @@ def status(code: int) -> Exception:
 
 def start(strategy: RobustStrategy, grid: Link, rounds: int = 2) -> np.ndarray:
     wire: Any = Wire(grid)
-    return model_of(strategy.start(wire, record_of(FIRST), num_rounds=rounds, timeout=PATIENCE).arrays)["w"]
+    return read_model(strategy.start(wire, make_record(FIRST), num_rounds=rounds, timeout=PATIENCE).arrays)["w"]
 
 
 def test_replies_kept_their_nodes_when_a_node_was_unregistered_before_the_push() -> None:
     grid = Link(clients(), 5)
     grid.gone = {2}
-    asked = [Message(RecordDict({"arrays": record_of(FIRST)}), node, "train") for node in (1, 2, 3, 4, 5)]
+    asked = [Message(RecordDict({"arrays": make_record(FIRST)}), node, "train") for node in (1, 2, 3, 4, 5)]
     mailbox: Any = Mailbox(grid)
     replies = mailbox.send_and_receive(asked, timeout=PATIENCE)
     assert {m.metadata.src_node_id: m.content["metrics"]["node"] for m in replies} == {1: 1, 3: 3, 4: 4, 5: 5}
@@ -117,7 +117,7 @@ def test_an_honest_node_was_named_far_when_another_was_unregistered(two: bool, t
     assert np.isfinite(start(strategy, grid)).all()
     for line in read_journal(tmp_path):
         assert line["silent"] == ["2"]
-        assert "5" in line["left_out"]
+        assert "5" in line["excluded"]
         assert line["refused"] == {}
 
 

@@ -34,7 +34,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import CWTM, NNM, GeometricMedian, Mean2P, MeanwO
-from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, model_of, record_of, strategy
+from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, make_record, read_model, strategy
 from holdfast.engines.flower.replies import Gathered, gather
 from holdfast.journal import read_journal
 from tests.fuzzing import Damage, damages, examples, no_hang, tried
@@ -108,9 +108,9 @@ def content(asked: Message, node: int, lie: Lie | None) -> RecordDict | Error:
         records["m2"] = MetricRecord({"loss": float("nan"), "inner": float("inf"), "outer": 10**400 % 2**62})
     if asked.metadata.message_type == "train":
         model = honest(node) | (ODD_MODELS.get(lie.model, {}) if lie else {})
-        records["arrays"] = record_of(model)
+        records["arrays"] = make_record(model)
         if lie and lie.what == "twice":
-            records["again"] = record_of(model)
+            records["again"] = make_record(model)
     return RecordDict(records)
 
 
@@ -217,14 +217,14 @@ def test_damaged_replies_change_nothing_but_their_own_part(rule: Any, some: dict
 
     with tempfile.TemporaryDirectory() as folder, no_hang(), patch.object(strategy, "gather", spied):
         served = kind(rule, folder=folder, seed=seed)
-        result = served.start(grid_of(Wire(some)), record_of(MODEL), num_rounds=1, timeout=60.0)
+        result = served.start(grid_of(Wire(some)), make_record(MODEL), num_rounds=1, timeout=60.0)
         (line,) = read_journal(Path(folder))
     liars = {str(node) for node in some}
     assert not line["silent"]
     for named in ("refused", "bad_votes"):
         assert set(line.get(named, ())) <= liars, "a sound node is named"
     assert all(why.isprintable() for why in line["refused"].values())
-    found = model_of(result.arrays)
+    found = read_model(result.arrays)
     assert {name: (v.shape, v.dtype) for name, v in found.items()} == {n: (v.shape, v.dtype) for n, v in MODEL.items()}
     assert all(np.isfinite(values).all() for values in found.values())
     (gathered,) = came

@@ -694,14 +694,14 @@ def test_one_phase_rules_are_ranked_by_what_convergence_depends_on(n: int, part:
     if f == 0:
         assert choose(n, f)[0].rule == Average()
         return
-    advice = choose(n, f, mixed, votes=False)
+    advice = choose(n, f, heterogeneous=mixed, votes=False)
     constants = [a.constant("kappa" if mixed else "lambda") for a in advice]
     assert constants == sorted(constants)
     assert all(constant < inf for constant in constants)
     assert 2 <= len(advice) <= 5
     assert all(a.rule.least() <= n for a in advice)
     if n > 300:
-        for one in (*advice, *choose(n, f, mixed)):
+        for one in (*advice, *choose(n, f, heterogeneous=mixed)):
             assert one.cost <= 64 or isinstance(one.rule, GeometricMedian), one.rule
 
 

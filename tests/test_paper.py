@@ -261,7 +261,7 @@ def test_a_training_that_failed_is_told_at_the_end(
 ) -> None:
     """The command ended with 0."""
 
-    def fails(todo: Runs, *_: object) -> Iterator[News]:
+    def fails(todo: Runs, *_: object, **__: object) -> Iterator[News]:
         yield from (News(name, "failed", why="it was too hot") for name in todo)
 
     monkeypatch.setattr(command, "sweep", fails)

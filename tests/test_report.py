@@ -14,7 +14,7 @@ import pytest
 from holdfast import BadInput
 from holdfast.cli.report import report
 from holdfast.experiments.export import write as export
-from holdfast.experiments.store import Entry, Store, key, told
+from holdfast.experiments.store import Entry, Store, key, summarise_run
 from holdfast.experiments.sweep import runs, sweep
 from holdfast.report.grid import Grid, grid, grids, label
 from holdfast.report.groups import Group, bare, caption, groups
@@ -36,7 +36,7 @@ def entry(rule: str, attack: str, accuracy: float | None = 0.5, state: str = "do
     if accuracy is not None:
         for line, value in ((lines[0], accuracy / 2), (lines[-1], accuracy)):
             line["evaluation"] = {"accuracy": value, "workers": [value]}
-    return told(run, state, lines, seconds=90.0, why="it was too hot" if state == "failed" else "")
+    return summarise_run(run, state, lines, seconds=90.0, why="it was too hot" if state == "failed" else "")
 
 
 def some() -> list[Entry]:
@@ -141,7 +141,7 @@ def test_grids_are_in_the_order_of_their_numbers() -> None:
 def test_a_row_says_what_its_rule_has_of_its_own() -> None:
     rules = [paper(name, "SF", text=False) for name in ("CWTM", "Mean1P", "Mean2P")]
     rules.append(rules[1].changed(shrink=1.0))
-    (one,) = grids([told(run, "done", [{"round": 0, "evaluation": {"accuracy": 0.5}}]) for run in rules])
+    (one,) = grids([summarise_run(run, "done", [{"round": 0, "evaluation": {"accuracy": 0.5}}]) for run in rules])
     assert one.rows == [
         "MeanwO(ties='all')",
         "MeanwO(ties='all'), shrink = 0.6",

@@ -295,12 +295,12 @@ def test_a_decision_reads_as_a_table_and_pickles(rule: Any) -> None:
     assert f"{bad}" in text.splitlines()[bad + 2]
     assert "dropped" in text.splitlines()[bad + 2]
     assert "not finite" in text.splitlines()[bad + 2]
-    for i in decision.left_out:
-        assert "left out" in text.splitlines()[i + 2]
+    for i in decision.excluded:
+        assert "excluded" in text.splitlines()[i + 2]
         assert rule.why in text.splitlines()[i + 2]
     for i in decision.kept:
         assert "kept" in text.splitlines()[i + 2]
-    assert set(decision.kept) | set(decision.left_out) | {bad} == set(range(19))
+    assert set(decision.kept) | set(decision.excluded) | {bad} == set(range(19))
     again = pickle.loads(pickle.dumps(decision))
     assert str(again) == text
     assert np.array_equal(again.value, rule(X, **calls(rule, 5)))
@@ -432,7 +432,7 @@ def test_tiny_differences_behind_an_offset_in_float32() -> None:
         {"frozen": np.ones(100, np.float32), "g": (1e-25 * r.normal(size=100)).astype(np.float32)} for _ in range(7)
     ]
     liars = [{"frozen": np.ones(100, np.float32), "g": np.full(100, v * 1e-25, np.float32)} for v in (30, 31)]
-    assert MeanwO(2).decide(liars + honest).left_out == (0, 1)
+    assert MeanwO(2).decide(liars + honest).excluded == (0, 1)
 
 
 def test_absurd_parameters_are_refused_at_once() -> None:

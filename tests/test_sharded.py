@@ -215,7 +215,7 @@ def test_an_exception_on_one_rank_is_told_to_all(tmp_path: Path) -> None:
 
 def test_what_cannot_be_is_refused_before_anything_is_sent() -> None:
     from holdfast.engines.ddp import Robust
-    from holdfast.engines.sharded import Ledger, Momentum, begin, candidates, robust_all_reduce
+    from holdfast.engines.sharded import Ledger, Momentum, begin, propose_candidates, robust_all_reduce
     from holdfast.engines.sharded.reduce import check
 
     bad: list[tuple[Any, str]] = [
@@ -233,7 +233,7 @@ def test_what_cannot_be_is_refused_before_anything_is_sent() -> None:
         (lambda: check(MeanwO(1), [torch.zeros(2), torch.zeros(2, dtype=torch.int16)], 0, None), "of torch.int16"),
         (lambda: robust_all_reduce(torch.zeros(2), Mean2P(1)), "use two_phase_step"),  # type: ignore[arg-type]
         (lambda: Robust(Mean2P(1)), "use two_phase_step"),  # type: ignore[arg-type]
-        (lambda: candidates([torch.zeros(2)], MeanwO(1)), "a two-phase rule"),  # type: ignore[arg-type]
+        (lambda: propose_candidates([torch.zeros(2)], MeanwO(1)), "a two-phase rule"),  # type: ignore[arg-type]
         (lambda: robust_all_reduce(torch.zeros(2), MeanwO(1)), "not initialised"),
         (lambda: Momentum(1.0), "below 1"),
         (lambda: Ledger("nowhere/ranks.jsonl"), "in a folder that is there"),
@@ -277,7 +277,7 @@ def test_torchrun_starts_it(program: str, tmp_path: Path) -> None:
 def test_a_ledger_is_read_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from tests.test_guarantees import said
 
-    lines = [{"round": 0, "kept": ["0"], "left_out": {"1": "far"}, "dropped": {}}, {"round": 1, "skipped": "none"}]
+    lines = [{"round": 0, "kept": ["0"], "excluded": {"1": "far"}, "dropped": {}}, {"round": 1, "skipped": "none"}]
     (tmp_path / "ranks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert "far" in said(capsys, "ranks", str(tmp_path / "ranks.jsonl"), "--out", str(tmp_path / "ranks.html"))
     assert "Ranks" in (tmp_path / "ranks.html").read_text()
@@ -291,7 +291,7 @@ def test_odd_journals_are_read_as_far_as_they_can_be(tmp_path: Path) -> None:
     path = tmp_path / "ranks.jsonl"
     odd = [
         '{"round": 0, "kept": 5}',
-        '{"round": 1, "left_out": []}',
+        '{"round": 1, "excluded": []}',
         "[" * 9999,
         '{"round": 2, "far": {"1": "x"}}',
         "null",

@@ -20,7 +20,7 @@ from holdfast.cli.live import named, varied, watch
 from holdfast.experiments.board import Board, estimate
 from holdfast.experiments.export import write
 from holdfast.experiments.pool import News, carried_out
-from holdfast.experiments.store import Entry, Store, key, told
+from holdfast.experiments.store import Entry, Store, key, summarise_run
 from holdfast.experiments.sweep import only, read, runs, sweep
 from holdfast.training import Run, train
 from holdfast.training.folder import FORMAT, Folder
@@ -370,7 +370,7 @@ class TestStore:
     def test_facts_of_skipped_rounds(self) -> None:
         run = Run(rule="CWM()", attack="NoAttack()", **SMALL)
         lines = [{"round": 0, "events": ["skipped: why"], "winner": "", "liars": None}]
-        assert told(run, "begun", lines).facts["skipped"] == 1
+        assert summarise_run(run, "begun", lines).facts["skipped"] == 1
 
 
 def _stop(line: dict[str, Any]) -> None:

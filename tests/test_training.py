@@ -15,7 +15,20 @@ import pytest
 import torch
 
 from holdfast import CWTM, Average, BadInput, CenteredClipping, Mean2P, MeanwO, Numeric, OuterMean, TwoPhase
-from holdfast.attacks import VOTERS, Attack, Empire, Gauss, Inf, LabelFlip, NaN, NoAttack, SignFlip, View, Voter, seven
+from holdfast.attacks import (
+    VOTERS,
+    Attack,
+    Empire,
+    Gauss,
+    Inf,
+    LabelFlip,
+    NaN,
+    NoAttack,
+    SignFlip,
+    View,
+    Voter,
+    list_paper_attacks,
+)
 from holdfast.rules.base import CoordinateRule
 from holdfast.training import Functions, Run, State, rashb, train, two_phase_rashb
 from holdfast.training.folder import Folder
@@ -342,7 +355,7 @@ class TestTheRecord:
         assert InverseRoot(every=4)(12, 100) == 0.5
 
     def test_presets_of_the_paper_are_honest_parameters(self) -> None:
-        text, program = seven(), seven(text=False, n=35)
+        text, program = list_paper_attacks(), list_paper_attacks(text=False, n=35)
         assert list(text) == list(program) == ["LF", "SF", "Gauss", "Omn", "Empire", "SV", "PGA"]
         assert text["SV"].z == -20  # type: ignore[attr-defined]
         assert program["SV"].z == pytest.approx(-20 / 35)  # type: ignore[attr-defined]
@@ -352,7 +365,7 @@ DIGITS: dict[str, Any] = {"workers": 7, "byzantine": 2, "rounds": 12, "every": 4
 
 
 class TestOnDigits:
-    @pytest.mark.parametrize("attack", [*seven().values(), NoAttack()], ids=repr)
+    @pytest.mark.parametrize("attack", [*list_paper_attacks().values(), NoAttack()], ids=repr)
     def test_the_same_record_gives_the_same_bits(self, attack: Any) -> None:
         run = Run(rule=Mean2P(f=2), attack=attack, **DIGITS)
         first, second = train(run), train(run)

@@ -117,14 +117,14 @@ def test_more_than_two_candidates_split_votes() -> None:
 def test_outer_of_one_is_logged_once(
     outer: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(twophase, "_TOLD", set())
+    monkeypatch.setattr(twophase, "_LOGGED", set())
     with caplog.at_level(logging.WARNING, "holdfast"):
         for _ in range(3):
             propose(np.eye(5), MeanwO(1), outer)
         propose(np.eye(5), MeanwO(2), OuterMean(2))
         propose(np.eye(5), OuterMean(0), Krum(1))
     assert [record.getMessage() for record in caplog.records] == [
-        f"{outer!r} leaves out a cluster of one vector, which is an arbitrary worker"
+        f"{outer!r} excludes a cluster of one vector, which is an arbitrary worker"
     ]
 
 

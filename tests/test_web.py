@@ -70,8 +70,8 @@ class TestRounds:
         for rule, who in (
             (CenterwO(4), "kept"),
             (MeanwO(4), "kept"),
-            (OuterCenter(4), "left_out"),
-            (OuterMean(4), "left_out"),
+            (OuterCenter(4), "excluded"),
+            (OuterMean(4), "excluded"),
         ):
             decision = rule.decide(X * 1e-200)  # measured at another scale
             assert decision.ball is not None

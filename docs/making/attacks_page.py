@@ -10,7 +10,7 @@ import numpy as np
 import sources
 from rules_page import BELOW
 
-from holdfast.attacks import ATTACKS, VOTERS, seven
+from holdfast.attacks import ATTACKS, VOTERS, list_paper_attacks
 from holdfast.cli.rules import signature
 from holdfast.report import portraits
 from holdfast.rules import CWTM, Average, Krum, MeanwO, OuterMean
@@ -22,7 +22,7 @@ INTRODUCTION = (Path(__file__).parent / "attacks.md").read_text(encoding="utf-8"
 def pages() -> dict[str, str | bytes]:
     """attacks.md and a picture an attack."""
     made: dict[str, str | bytes] = {}
-    short = {type(attack).__name__: name for name, attack in seven().items()}
+    short = {type(attack).__name__: name for name, attack in list_paper_attacks().items()}
     heads = " | ".join(f"`{type(rule).__name__}`" for rule in RULES)
     table = [f"| attack | kind | {heads} |", f"| --- | --- |{' ---: |' * len(RULES)}"]
     sections = []

@@ -77,7 +77,7 @@ def show(folder: Path, nodes: int, fault: str, many: int, rule: str) -> None:
         journal = folder.resolve() / "server"
         run = fed.run(rule=rule, rounds=many, nodes=nodes, folder=str(journal))
         for line in rounds(fed, run, journal, many):
-            told = line.get("skipped") or f"{len(line['kept'])} kept, left out: {sorted(line['left_out'])}"
+            told = line.get("skipped") or f"{len(line['kept'])} kept, excluded: {sorted(line['excluded'])}"
             for what in ("refused", "silent", "bad_votes"):
                 told += f", {what.replace('_', ' ')}: {line[what]}" if line.get(what) else ""
             print(f"round {line['round']}: {told}", flush=True)

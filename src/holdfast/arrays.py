@@ -130,8 +130,8 @@ def namespace(x: Array) -> ModuleType:
 
 def device(x: Array) -> Hashable:
     """Where the array lives, as its library says it."""
-    found: Hashable = array_api_compat.device(x)
-    return found
+    place: Hashable = array_api_compat.device(x)
+    return place
 
 
 def kind(x: Array) -> Kind | None:

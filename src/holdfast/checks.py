@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from types import NoneType, SimpleNamespace, UnionType
-from typing import Annotated, Literal, SupportsIndex, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal, SupportsIndex, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -101,6 +101,66 @@ def check_fields(record: object) -> None:
         check(record)
 
 
+def is_whole(given: object, *, least: float = -math.inf, most: float = math.inf) -> TypeGuard[SupportsIndex]:
+    """Whether this is a whole number within limits: an int or one of numpy's or torch's integers, but no bool."""
+    if isinstance(given, bool) or not isinstance(given, (int, SupportsIndex)):
+        return False
+    try:
+        return least <= operator.index(given) <= most
+    except TypeError:  # as an array of several numbers
+        return False
+
+
+def check_whole(
+    given: object,
+    name: str,
+    *,
+    least: int,
+    most: int | None = None,
+    who: str = "",
+    unit: str = "",
+    show: Callable[[object], str] = repr,
+) -> int:
+    """The whole number that was given, as an int.
+
+    Parameters
+    ----------
+    given, name
+        What was given, and the name of the argument.
+    least, most
+        The limits; no `most` means no upper limit.
+    who
+        Whose argument it is; the sentence begins with it.
+    unit
+        What is counted, such as "workers".
+    show
+        Writes what was given.
+
+    Raises
+    ------
+    BadInput
+        If it is no whole number within the limits.
+
+    Examples
+    --------
+    >>> from holdfast.checks import check_whole
+    >>> check_whole(3, "n", least=1)
+    3
+    >>> check_whole(0, "n", least=1, most=300, unit="workers")
+    Traceback (most recent call last):
+    holdfast.errors.BadInput: n = 0 was given; it is a whole number of workers, 1 to 300.
+    """
+    if is_whole(given, least=least, most=math.inf if most is None else most):
+        return operator.index(given)
+    limits = (
+        f"at least {least}" if most is None else f"{least} to {most:,}" if most < 10**15 else f"{least} to {most:.2g}"
+    )
+    subject = (
+        f"{who} was given {name} = {show(given)}; {name} is" if who else f"{name} = {show(given)} was given; it is"
+    )
+    raise BadInput(f"{subject} a whole number{f' of {unit}' if unit else ''}, {limits}.")
+
+
 def check_field(record: object, name: str, annotation: object) -> None:
     """Check one field as if this were its annotation."""
     if check := _field_check(name, annotation):
@@ -134,10 +194,10 @@ def _field_check(name: str, annotation: object) -> FieldCheck | None:
     if kind is float:
         return FieldCheck(name, partial(_finite, bounds), f"{name} is a finite number{limits}", optional)
     if kind is bool or get_origin(kind) is Literal:
-        words = get_args(kind) or (True, False)
-        *others, last = map(repr, words)
+        choices = get_args(kind) or (True, False)
+        *others, last = map(repr, choices)
         wanted = f"{', '.join(others)} or {last}" if others else last
-        return FieldCheck(name, partial(_one_of, words), f"it is {wanted}", optional)
+        return FieldCheck(name, partial(_one_of, choices), f"it is {wanted}", optional)
     return None
 
 
@@ -154,7 +214,7 @@ def _parts(annotation: object) -> tuple[object, Bounds, bool]:
 
 
 def _whole(bounds: Bounds, given: object) -> int:
-    if isinstance(given, bool) or not isinstance(given, (int, SupportsIndex)):
+    if not is_whole(given):
         raise TypeError
     number = operator.index(given)
     _keep(bounds, number)
@@ -177,8 +237,8 @@ def _keep(bounds: Bounds, number: float) -> None:
             raise ValueError
 
 
-def _one_of(words: tuple[object, ...], given: object) -> object:
-    for word in words:
-        if isinstance(given, type(word)) and given == word:
-            return word
+def _one_of(choices: tuple[object, ...], given: object) -> object:
+    for choice in choices:
+        if isinstance(given, type(choice)) and given == choice:
+            return choice
     raise ValueError

@@ -42,7 +42,7 @@ class Stage(Value):
     source: ClassVar[str] = ""
     chains: ClassVar[bool] = True  # can stand behind other stages
     answers: ClassVar[bool] = True  # with one vector, whatever n is
-    why: ClassVar[str] = "weight zero"  # said of a worker that was left out
+    why: ClassVar[str] = "weight zero"  # said of a worker that was excluded
 
     def __post_init__(self) -> None:
         if type(f := vars(self).get("f", 0)) is not int or f < 0:
@@ -51,8 +51,8 @@ class Stage(Value):
 
     def tolerance(self) -> int | None:
         """The number f of Byzantine workers that it assumes at most; None if it has no f."""
-        found: int | None = vars(self).get("f")
-        return found
+        f: int | None = vars(self).get("f")
+        return f
 
     def most_dropped(self, n: int) -> int | None:
         """How many of n updates may be dropped before the assumption is broken; None: the rule assumes nothing."""
@@ -196,7 +196,7 @@ class Stage(Value):
     def decide(
         self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]
     ) -> Decision:
-        """Aggregate the updates X, and say who was kept, left out or dropped, and why.
+        """Aggregate the updates X, and say who was kept, excluded or dropped, and why.
 
         Parameters
         ----------

@@ -1,22 +1,23 @@
-"""What a rule decided about a round: the answer, who was kept, left out or dropped, and why."""
+"""What a rule decided about a round: the answer, who was kept, excluded or dropped, and why."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from holdfast.contract import Stage
+from holdfast.renamed import read_renamed
 
 log = logging.getLogger("holdfast")
 
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """What a rule decided about one round: the answer, who was kept, left out or dropped, and why.
+    """What a rule decided about one round: the answer, who was kept, excluded or dropped, and why.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class Decision:
         What is worth a line in the log, such as a lowered f.
     ball : tuple or None
         The cluster that the rule found: the worker at its centre, and its radius. Inner rules keep it, Outer rules
-        leave it out.
+        exclude it.
     measure : "weight" or "share"
         What `weights` holds: weights, or, for rules on single coordinates, shares of coordinates.
 
@@ -89,9 +90,14 @@ class Decision:
         return tuple(int(i) for i in np.flatnonzero(self.weights))
 
     @property
-    def left_out(self) -> tuple[int, ...]:
+    def excluded(self) -> tuple[int, ...]:
         """Workers that were looked at and have weight zero."""
         return tuple(int(i) for i in self.rows if self.weights[i] == 0)
+
+    if not TYPE_CHECKING:  # so that mypy still knows every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            return read_renamed(self, name)
 
     @property
     def lowered(self) -> bool:
@@ -134,12 +140,12 @@ class Decision:
             elif self.weights[i]:
                 out.append((name, "kept", f"{self.weights[i]:.4g}", far, ""))
             else:
-                out.append((name, "left out", "0", far, self.rule.why))
+                out.append((name, "excluded", "0", far, self.rule.why))
         return out
 
     def summary(self) -> str:
         """Return one line with the rule and the counts, and a second one when f was lowered."""
-        counts = f"{len(self.kept)} kept, {len(self.left_out)} left out, {len(self.dropped)} dropped"
+        counts = f"{len(self.kept)} kept, {len(self.excluded)} excluded, {len(self.dropped)} dropped"
         return f"{self.rule!r} on {self.n} vectors: {counts}" + (f"\n{self.note}" if self.note else "")
 
     def __str__(self) -> str:

@@ -52,8 +52,10 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False) 
     except NotRegular:
         os.close(handle)
         raise
-    both = bool(flags & os.O_RDWR)
-    return os.fdopen(handle, ("a+b" if both else "ab") if flags & os.O_APPEND else "r+b" if both else "rb")
+    read_and_write = bool(flags & os.O_RDWR)
+    return os.fdopen(
+        handle, ("a+b" if read_and_write else "ab") if flags & os.O_APPEND else "r+b" if read_and_write else "rb"
+    )
 
 
 def _check(path: Path, mode: int) -> None:
@@ -71,10 +73,10 @@ def read_regular(path: Path, *, limit: int | None = None, follow: bool = False) 
         If it is none, or longer.
     """
     with open_regular(path, follow=follow) as file:
-        found = file.read(-1 if limit is None else limit + 1)
-    if limit is not None and len(found) > limit:
+        content = file.read(-1 if limit is None else limit + 1)
+    if limit is not None and len(content) > limit:
         raise NotRegular(f"{path.name} has more than {limit} bytes")
-    return found
+    return content
 
 
 def read_note(path: Path) -> str:
@@ -120,3 +122,8 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object], *, s
         with suppress(OSError):
             beside.unlink()
         raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all, in UTF-8; what UTF-8 has no bytes for is written as an escape."""
+    write_whole(path, text.encode(errors="backslashreplace"))

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import BadInput
+from holdfast.renamed import rename_keys
 
-FORMS = {("left_out", "dropped", "refused", "far", "bad_votes"): dict, ("kept", "silent", "no_vote"): list}
+FORMS = {("excluded", "dropped", "refused", "far", "bad_votes"): dict, ("kept", "silent", "no_vote"): list}
 BEGINNING = b'{"round"'  # of a line that an engine writes, whole or not
 
 
@@ -56,6 +57,7 @@ def _line(text: str) -> dict[str, Any] | None:
         return None
     if not isinstance(line, dict) or not isinstance(line.get("round"), int):
         return None
+    line = rename_keys(line)
     for names, form in FORMS.items():
         for name in names:
             if not isinstance(line.get(name, form()), form):

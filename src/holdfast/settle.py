@@ -41,19 +41,19 @@ def settled(rule: Stage, updates: Updates) -> Stage:
     )
 
 
-def note_of(rule: Stage, asked: Stage, updates: Updates) -> str:
+def note_of(rule: Stage, given: Stage, updates: Updates) -> str:
     """What is worth a line in the log and in the decision's table: that f was lowered, and why."""
     dropped, silent = len(updates.dropped()), len(updates.silent)
-    if rule == asked and dropped == silent and not updates.refused:
+    if rule == given and dropped == silent and not updates.refused:
         return ""
     present, gone = updates.n - dropped, dropped - silent + updates.refused
-    most = asked.most_dropped(present + gone)
+    most = given.most_dropped(present + gone)
     beyond = most is not None and gone > most
-    excess = f"{gone} dropped are more than {asked!r} tolerates, and on_excess='lower' goes on" if beyond else ""
-    if rule == asked:
+    excess = f"{gone} dropped are more than {given!r} tolerates, and on_excess='lower' goes on" if beyond else ""
+    if rule == given:
         return excess
-    note = f"f was lowered from {asked!r}: {present} {plural(present, 'vector')} remained after dropping "
-    return f"{note}{gone + silent}, and {asked.least()} are needed{f'; {excess}' if excess else ''}"
+    note = f"f was lowered from {given!r}: {present} {plural(present, 'vector')} remained after dropping "
+    return f"{note}{gone + silent}, and {given.least()} are needed{f'; {excess}' if excess else ''}"
 
 
 def _reasons(updates: Updates, *, silent: bool = True) -> str:

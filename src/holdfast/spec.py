@@ -130,10 +130,10 @@ class _Reader:
     usual: str
     text: str
 
-    def value(self, node: ast.expr, top: bool = False) -> Any:
+    def value(self, node: ast.expr, *, top: bool = False) -> Any:
         match node:
             case ast.BinOp(left=left, op=ast.RShift(), right=right):
-                first, then = self.value(left, True), self.value(right, True)
+                first, then = self.value(left, top=True), self.value(right, top=True)
                 try:
                     return first >> then
                 except TypeError:
@@ -153,14 +153,14 @@ class _Reader:
         given = f"{ast.unparse(node)!r} in {self.text!r}"
         raise BadInput(f"{given} is not {article(self.kind)} or a plain value; write one as {self.usual}.")
 
-    def build(self, name: str, args: list[Any], words: dict[str, Any]) -> Any:
+    def build(self, name: str, args: list[Any], keywords: dict[str, Any]) -> Any:
         if name not in self.known:
             raise BadInput(unknown(name, self.known, self.kind))
         make = self.known[name]
         try:
-            return make(*args, **words)
+            return make(*args, **keywords)
         except TypeError:
-            why = misfit(make, args, words).replace(make.__name__, name)  # the text may use another name of it
+            why = misfit(make, args, keywords).replace(make.__name__, name)  # the text may use another name of it
             raise BadInput(why or f"{name} was given values that do not fit.") from None
 
 

@@ -25,7 +25,7 @@ from holdfast.values import Value, value
 
 log = logging.getLogger("holdfast")
 WINNERS = ("inner", "outer")
-_TOLD: set[Stage] = set()  # what was logged once
+_LOGGED: set[Stage] = set()  # what was logged once
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,12 +311,12 @@ def propose(
             "and f liars can win, so propose two."
         )
     updates = read(X, repr(inner), **reading)
-    found = Candidates(*(decide(rule, updates, rng=rng, start=start) for rule in (inner, outer)))
-    for stage in found.outer.rule.stages():
-        if isinstance(stage, OuterCenter | OuterMean) and stage.f == 1 and outer not in _TOLD:
-            _TOLD.add(outer)
-            log.warning("%r leaves out a cluster of one vector, which is an arbitrary worker", stage)
-    return found
+    candidates = Candidates(*(decide(rule, updates, rng=rng, start=start) for rule in (inner, outer)))
+    for stage in candidates.outer.rule.stages():
+        if isinstance(stage, OuterCenter | OuterMean) and stage.f == 1 and outer not in _LOGGED:
+            _LOGGED.add(outer)
+            log.warning("%r excludes a cluster of one vector, which is an arbitrary worker", stage)
+    return candidates
 
 
 def elect(candidates: Candidates, reports: Iterable[Any], election: Ballot | Numeric = BALLOT) -> Winner:

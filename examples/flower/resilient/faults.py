@@ -13,7 +13,7 @@ import numpy as np
 from flwr.app import Array, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp.typing import ClientAppCallable
 
-from holdfast.engines.flower import model_of, record_of
+from holdfast.engines.flower import make_record, read_model
 from resilient.task import Model
 
 Spoil = Callable[[Model, Model], dict[str, np.ndarray]]  # of the model that came and the one that it was trained to
@@ -33,7 +33,7 @@ def misbehaving(message: Message, context: Context, call_next: ClientAppCallable
             _hold(Path(str(context.node_config["data"])))
     if fault(context) == "bomb" and not voting:
         setattr(Array, "deflate", _bombed)  # noqa: B010 - types are told apart otherwise
-    sent = None if voting else model_of(message.content.array_records["arrays"])
+    sent = None if voting else read_model(message.content.array_records["arrays"])
     reply = call_next(message, context)
     name = fault(context)
     if name == "empty":
@@ -41,8 +41,8 @@ def misbehaving(message: Message, context: Context, call_next: ClientAppCallable
     if voting and name in VOTES:
         return Message(RecordDict({"vote": MetricRecord(VOTES[name])}), reply_to=message)
     if sent is not None and name in SPOILED:
-        spoiled = SPOILED[name](sent, model_of(reply.content["arrays"]))  # type: ignore[arg-type]
-        reply.content["arrays"] = record_of(spoiled)
+        spoiled = SPOILED[name](sent, read_model(reply.content["arrays"]))  # type: ignore[arg-type]
+        reply.content["arrays"] = make_record(spoiled)
     return reply
 
 

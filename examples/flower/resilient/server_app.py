@@ -9,7 +9,7 @@ from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
 from holdfast import parse
-from holdfast.engines.flower import RobustStrategy, TwoPhaseStrategy, model_of, record_of
+from holdfast.engines.flower import RobustStrategy, TwoPhaseStrategy, make_record, read_model
 from holdfast.twophase import AGGREGATORS, TwoPhase
 from resilient import task
 
@@ -34,10 +34,12 @@ def main(grid: Grid, context: Context) -> None:
     images, labels = task.shares(int(words["nodes"]))[-1]
 
     def tested(turn: int, arrays: ArrayRecord) -> MetricRecord:
-        model = model_of(arrays)
+        model = read_model(arrays)
         finite = all(np.isfinite(values).all() for values in model.values())
         right = task.accuracy(model, images, labels)
         print(f"round {turn}: {right:.1%} of the test images recognised", flush=True)
         return MetricRecord({"accuracy": right, "finite": float(finite)})
 
-    strategy.start(grid, record_of(task.first()), num_rounds=int(words["rounds"]), timeout=timeout, evaluate_fn=tested)
+    strategy.start(
+        grid, make_record(task.first()), num_rounds=int(words["rounds"]), timeout=timeout, evaluate_fn=tested
+    )

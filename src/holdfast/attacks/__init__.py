@@ -9,6 +9,7 @@ array([[-0.2],
 
 from __future__ import annotations
 
+import typing as _typing
 from typing import Any
 
 from holdfast.attacks.base import Attack, View
@@ -18,6 +19,7 @@ from holdfast.attacks.hidden import Mimic, MinMax, MinSum, Spread
 from holdfast.attacks.informed import ALIE, Empire, Omniscient, ScaledVariance
 from holdfast.attacks.tailored import PGA, Canvass
 from holdfast.attacks.voters import VOTERS, Voter
+from holdfast.renamed import answer_old_names as _answer_old_names
 
 PAPER = (LabelFlip, SignFlip, Gauss, Omniscient, Empire, ScaledVariance, PGA)
 ATTACKS: dict[str, type[Any]] = {
@@ -48,7 +50,7 @@ NAMED: dict[str, Any] = {
 """What a text can name: parse("IPM(scale=3)", NAMED)."""
 
 
-def seven(text: bool = True, n: int = 35) -> dict[str, Attack]:
+def list_paper_attacks(text: bool = True, n: int = 35) -> dict[str, Attack]:
     """The seven attacks of Yi et al. 2024 by their short names.
 
     Parameters
@@ -75,8 +77,8 @@ def seven(text: bool = True, n: int = 35) -> dict[str, Attack]:
 
     Examples
     --------
-    >>> from holdfast.attacks import seven
-    >>> seven()["SV"], seven(text=False)["SV"]
+    >>> from holdfast.attacks import list_paper_attacks
+    >>> list_paper_attacks()["SV"], list_paper_attacks(text=False)["SV"]
     (ScaledVariance(z=-20.0), ScaledVariance(z=-0.5714285714285714, over='honest'))
     """
     return {
@@ -118,5 +120,8 @@ __all__ = [
     "View",
     "Voter",
     "Zero",
-    "seven",
+    "list_paper_attacks",
 ]
+
+if not _typing.TYPE_CHECKING:  # so that mypy still knows every name
+    __getattr__ = _answer_old_names(__name__)

@@ -83,7 +83,7 @@ class CodedPGA(Attack):
     def _harm(self, small: Any, gamma: float) -> float:
         try:
             with np.errstate(all="ignore"):
-                found = damage(small.seen, small.rows(gamma, apart=False))[1]
+                harm = damage(small.seen, small.rows(gamma, apart=False))[1]
         except BadInput:  # a rule that refuses so few rows
             return 0.0
-        return found if np.isfinite(found) else 0.0
+        return harm if np.isfinite(harm) else 0.0

@@ -195,7 +195,7 @@ def moments(*rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """
     n, pivot = sum(map(len, rows)), rows[0][0]
     total, squares = np.zeros(pivot.shape), np.zeros(pivot.shape)
-    for row in (row for some in rows for row in some):  # a row at a time: no copy of all of them
+    for row in (row for block in rows for row in block):  # a row at a time: no copy of all of them
         off = np.subtract(row, pivot, dtype=np.float64)
         total += off
         squares += off * off

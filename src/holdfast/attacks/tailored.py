@@ -73,7 +73,7 @@ class PGA(Attack):
     def __call__(self, seen: View) -> Rows:
         if not len(seen.own):
             return seen.own
-        return _along(seen, self.along, self.spread, damage)
+        return _along(seen, self.along, apart=self.spread, harm=damage)
 
 
 @value
@@ -123,10 +123,10 @@ class Canvass(Attack):
             return PGA(self.along, self.spread)(seen)
         if self.by == "distance":
             seen = replace(seen, losses=None)
-        return _along(seen, self.along, self.spread, _elected, whole=seen.losses is not None)
+        return _along(seen, self.along, apart=self.spread, harm=_elected, whole=seen.losses is not None)
 
 
-def _along(seen: View, along: Direction, apart: bool, harm: Harm, whole: bool = False) -> Rows:
+def _along(seen: View, along: Direction, *, apart: bool, harm: Harm, whole: bool = False) -> Rows:
     """The rows mean - γ p of the γ that does most harm."""
     mean, p = seen.honest.mean(axis=0), direction(seen.honest, along)
     p = p if p.any() else np.full_like(p, 1 / np.sqrt(len(p)))
@@ -139,16 +139,16 @@ def _along(seen: View, along: Direction, apart: bool, harm: Harm, whole: bool = 
     def harmful(gamma: float) -> tuple[bool, float]:
         try:
             with np.errstate(all="ignore"):
-                wanted, found = harm(small.seen, small.rows(gamma, apart))
+                wanted, harm_done = harm(small.seen, small.rows(gamma, apart=apart))
         except BadInput:  # a rule that refuses so few rows
             return False, -np.inf
-        return wanted, -np.inf if np.isnan(found) else found
+        return wanted, -np.inf if np.isnan(harm_done) else harm_done
 
     best = [1.0]
     for factors, keep in LEVELS:
         tried = {gamma * factor for gamma in best for factor in factors}
         best = sorted(sorted(tried), key=harmful, reverse=True)[:keep]
-    return Small(seen, mean, p * unit).rows(best[0], apart)
+    return Small(seen, mean, p * unit).rows(best[0], apart=apart)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,11 +178,13 @@ class Small:
         if all(isinstance(stage, CoordinateRule) for stage in stages) and d > COLUMNS:
             order = np.argsort(-np.maximum(np.abs(p), seen.honest.std(axis=0)), kind="stable")
             rest = np.random.default_rng(0).choice(order[COLUMNS // 2 :], COLUMNS // 2, replace=False)
-            some = np.concatenate([order[: COLUMNS // 2], rest])
-            return Small(replace(seen, honest=seen.honest[:, some], own=seen.own[:, some]), mean[some], p[some])
+            columns = np.concatenate([order[: COLUMNS // 2], rest])
+            return Small(
+                replace(seen, honest=seen.honest[:, columns], own=seen.own[:, columns]), mean[columns], p[columns]
+            )
         return Small(seen, mean, p)
 
-    def rows(self, gamma: float, apart: bool) -> Rows:
+    def rows(self, gamma: float, *, apart: bool) -> Rows:
         row = self.mean - gamma * self.p
         return spread(row, self.seen.own) if apart else copies(row, self.seen.own)
 
@@ -206,12 +208,12 @@ def _elected(seen: View, rows: Rows) -> tuple[bool, float]:
     X = np.concatenate([seen.honest, rows])
     rng = np.random.default_rng(0)
     candidates = rule.propose(X, rng=rng, start=seen.start)
-    both = (candidates.inner, candidates.outer)
+    decisions = (candidates.inner, candidates.outer)
     mean = seen.honest.mean(axis=0)
     if seen.losses is None:
-        felt = np.array([[np.linalg.norm(one.value - mean)] * len(seen.honest) for one in both]).T
+        felt = np.array([[np.linalg.norm(one.value - mean)] * len(seen.honest) for one in decisions]).T
     else:
-        felt = np.stack([seen.losses(one.value) for one in both], axis=1)
+        felt = np.stack([seen.losses(one.value) for one in decisions], axis=1)
     lie = felt.mean(axis=0)[::-1]  # the liars' losses: the other way round
     reports = [*enumerate(felt), *((len(felt) + i, lie) for i in range(len(rows)))]
     winner = rule.elect(candidates, reports)

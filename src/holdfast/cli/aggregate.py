@@ -18,6 +18,7 @@ from holdfast.cli.sizes import allowed_bytes
 from holdfast.cli.wide import Screen, say
 from holdfast.decision import Decision
 from holdfast.errors import BadInput
+from holdfast.jsonable import finite_or_none
 from holdfast.places import fetch
 from holdfast.rules import StreamCenterwO
 from holdfast.spec import parse
@@ -42,7 +43,7 @@ def aggregate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The decision as one line of JSON.")] = False,
 ) -> None:
-    """Aggregate updates from npy, npz, safetensors or pt files, and show who was kept, left out or dropped.
+    """Aggregate updates from npy, npz, safetensors or pt files, and show who was kept, excluded or dropped.
 
     RULE is written as `holdfast rules` lists them. FILES is one file per worker, or one file with a row per worker. A
     file is dropped by name if it cannot be read, if it differs from the structure of the majority, or if it unpacks to
@@ -117,19 +118,14 @@ def record(decision: Decision, names: list[str], apart: float | None) -> dict[st
         "rule": repr(decision.rule),
         "asked": repr(decision.asked),
         "kept": [names[i] for i in decision.kept],
-        "left_out": {names[i]: decision.rule.why for i in decision.left_out},
+        "excluded": {names[i]: decision.rule.why for i in decision.excluded},
         "dropped": {names[i]: why for i, why in decision.dropped.items()},
         "weights": dict(zip(names, decision.weights.tolist(), strict=True)),
         "note": decision.note,
-        "cost": _finite(decision.cost),
-        "bound": _finite(decision.bound),
-        "distance_to_reference": _finite(apart),
+        "cost": finite_or_none(decision.cost),
+        "bound": finite_or_none(decision.bound),
+        "distance_to_reference": finite_or_none(apart),
     }
-
-
-def _finite(number: float | None) -> float | None:
-    """JSON knows no infinity."""
-    return number if number is not None and np.isfinite(number) else None
 
 
 def show(decision: Decision, names: list[str], out: Path | None, apart: float | None) -> None:
@@ -138,7 +134,7 @@ def show(decision: Decision, names: list[str], out: Path | None, apart: float | 
     table = Table(
         "worker", "status", decision.measure, "distance", "why", box=None, pad_edge=False, header_style="bold"
     )
-    colour = {"kept": "", "left out": "yellow", "dropped": "red"}
+    colour = {"kept": "", "excluded": "yellow", "dropped": "red"}
     for row in decision.table(names):
         if decision.n <= MANY or row[1] != "kept":
             table.add_row(*(Text(" ".join(cell.split())) for cell in row), style=colour[row[1]])

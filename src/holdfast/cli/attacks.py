@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column, Table
 
-from holdfast.attacks import ATTACKS, VOTERS, seven
+from holdfast.attacks import ATTACKS, VOTERS, list_paper_attacks
 from holdfast.cli.example import example
 from holdfast.cli.rules import plain, signature
 from holdfast.cli.wide import Screen, say
@@ -23,7 +23,7 @@ def attacks(name: Annotated[str, typer.Argument(help="One attack, with its whole
     default parameters.
     """
     name = name.partition("(")[0]
-    short = {paper: type(attack) for paper, attack in seven().items()}
+    short = {paper: type(attack) for paper, attack in list_paper_attacks().items()}
     known: dict[str, Any] = {**ATTACKS, **VOTERS, **short, "IPM": ATTACKS["Empire"]}
     if name and name not in known:
         raise BadInput(unknown(name, known, "attack"))

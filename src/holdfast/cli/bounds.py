@@ -42,18 +42,18 @@ def bounds(
     check(n, lie)
     rules = [parse_rule(rule)] if rule else everyone(n, lie)
     lie = tolerance(rules[0], n, f if rule else lie)
-    found = {repr(one): promised(one, n, lie, d) for one in rules}
+    promises = {repr(one): promised(one, n, lie, d) for one in rules}
     if as_json:
         about = {"n": n, "f": lie}
-        say(json.dumps({name: about | {c: record(p) for c, p in ps.items()} for name, ps in found.items()}))
+        say(json.dumps({name: about | {c: record(p) for c, p in ps.items()} for name, ps in promises.items()}))
     elif rule:
-        lines = [Text(f"{rules[0]!r}, n = {n}, f = {lie}"), _one(found[repr(rules[0])])]
+        lines = [Text(f"{rules[0]!r}, n = {n}, f = {lie}"), _table_of_rule(promises[repr(rules[0])])]
         Screen().print(*lines, *_capped(rules[0], n, lie, d), sep="\n")
     else:
-        Screen().print(_all(found, n, lie))
+        Screen().print(_table_of_rules(promises, n, lie))
 
 
-def _one(promises: dict[str, Promise]) -> Table:
+def _table_of_rule(promises: dict[str, Promise]) -> Table:
     heads = ("criterion", "no rule below", "some round reaches", "proved here", "the paper", "literature", "proof")
     table = Table(*(Column(head, overflow="fold") for head in heads), box=None, pad_edge=False, header_style="bold")
     for name, promise in promises.items():
@@ -77,11 +77,11 @@ def _capped(rule: Any, n: int, f: int, d: int | None) -> list[Text]:
     return [Text(text)] if known else []
 
 
-def _all(found: dict[str, dict[str, Promise]], n: int, f: int) -> Table:
+def _table_of_rules(by_rule: dict[str, dict[str, Promise]], n: int, f: int) -> Table:
     heads = (f"n = {n}, f = {f}", *CRITERIA.values())
     table = Table(*(Column(head, overflow="fold") for head in heads), box=None, pad_edge=False, header_style="bold")
     table.add_row("no rule below", *(number(value) for value in least(n, f).values()))
-    for name, promises in found.items():
+    for name, promises in by_rule.items():
         table.add_row(name, *(promise.text for promise in promises.values()))
     return table
 
@@ -93,18 +93,19 @@ def quoted(bound: Bound | None) -> str:
 
 def record(promise: Promise) -> dict[str, Any]:
     """A promise as plain values; None where nothing is known, "unbounded" where nothing holds."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "no rule below": promise.least,
-        "some round reaches": _plain(promise.reached),
+        "some round reaches": _or_unbounded(promise.reached),
         "exact": promise.exact,
     }
     for name in ("ours", "paper", "literature"):
         bound = getattr(promise, name)
-        told[name] = None if bound is None else bound._asdict() | {"value": _plain(bound.value)}
-    return told
+        fields[name] = None if bound is None else bound._asdict() | {"value": _or_unbounded(bound.value)}
+    return fields
 
 
-def _plain(value: float) -> float | str:
+def _or_unbounded(value: float) -> float | str:
+    """JSON has no infinity; a constant says "unbounded" instead."""
     return "unbounded" if value == inf else value
 
 
@@ -122,11 +123,11 @@ def choose(
 
     The cost is in multiplications for each coordinate of each worker. docs/choosing.md tells how the list is ranked.
     """
-    advice = ranked(n, f, heterogeneous, votes, stream, d)
+    advice = ranked(n, f, heterogeneous=heterogeneous, votes=votes, stream=stream, d=d)
     if as_json:
         rows = [(one, {name: record(promise) for name, promise in one.promises.items()}) for one in advice]
-        told = [{"rule": repr(one.rule), "why": one.why, "cost": one.cost, "promises": said} for one, said in rows]
-        say(json.dumps(told))
+        advised = [{"rule": repr(one.rule), "why": one.why, "cost": one.cost, "promises": said} for one, said in rows]
+        say(json.dumps(advised))
         return
     console = Screen()
     table = Table("", *CRITERIA.values(), "cost", box=None, pad_edge=False, header_style="bold")

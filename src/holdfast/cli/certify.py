@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +22,7 @@ from holdfast.guarantees import certify as searching
 from holdfast.guarantees.bounds import bounds, number, tolerance
 from holdfast.guarantees.certificate import certificate as certified
 from holdfast.guarantees.criteria import CRITERIA, SPREADS
+from holdfast.jsonable import to_json
 from holdfast.spec import parse_rule
 from holdfast.structure import majority
 
@@ -46,34 +46,38 @@ def certify(
     if out is not None and (out.suffix != ".npz" or not out.parent.is_dir()):
         raise BadInput(f"--out {out} was given; name an .npz file in a folder that exists.")
     lie = tolerance(parse_rule(rule), n, f)
-    asked = [searching.Search(rule, n, lie, d, one, budget, seed) for one in ([criterion] if criterion else SPREADS)]
+    searches = [
+        searching.Search(rule, n, lie, d, search, budget, seed) for search in ([criterion] if criterion else SPREADS)
+    ]
     proved = bounds(parse_rule(rule), n, f, d)
     table = Table("criterion", "worst found", "proved", "no rule below", "rounds tried", box=None, header_style="bold")
     with Progress(transient=True, console=Screen(stderr=True)) as bar:
-        for one in asked:
-            found = _carried_out(one, _place(out, one, len(asked)), bar)
-            promise = proved[one.criterion]
+        for search in searches:
+            result = _carried_out(search, _place(out, search, len(searches)), bar)
+            promise = proved[search.criterion]
             ours = number(promise.ours.value if promise.ours else None)
-            table.add_row(CRITERIA[one.criterion], number(found.value), ours, number(promise.least), str(found.tried))
-            if promise.ours and found.value > promise.ours.value * (1 + 1e-6):
-                beyond = f"{found.value:.6g}, beyond the proved {promise.ours.value:.6g}"
+            table.add_row(
+                CRITERIA[search.criterion], number(result.value), ours, number(promise.least), str(result.tried)
+            )
+            if promise.ours and result.value > promise.ours.value * (1 + 1e-6):
+                beyond = f"{result.value:.6g}, beyond the proved {promise.ours.value:.6g}"
                 raise BadInput(f"{rule} has a round of {beyond}: the proof or the rule is wrong, please report it.")
     Screen().print(table)
 
 
-def _place(out: Path | None, asked: searching.Search, many: int) -> Path | None:
-    return out if out is None or many == 1 else out.with_name(f"{out.stem}-{asked.criterion}.npz")
+def _place(out: Path | None, search: searching.Search, many: int) -> Path | None:
+    return out if out is None or many == 1 else out.with_name(f"{out.stem}-{search.criterion}.npz")
 
 
-def _carried_out(asked: searching.Search, out: Path | None, bar: Progress) -> searching.Found:
+def _carried_out(search: searching.Search, out: Path | None, bar: Progress) -> searching.Found:
     """The whole search, with its best round saved after every climb."""
-    known = searching.resumed(out, asked) if out is not None and out.exists() else None
-    task = bar.add_task(CRITERIA[asked.criterion], total=asked.budget, completed=known.tried if known else 0)
-    for found in searching.search(asked, known):
-        known = found
-        bar.update(task, completed=found.tried, description=f"{CRITERIA[asked.criterion]} {found.value:.4g}")
+    known = searching.resumed(out, search) if out is not None and out.exists() else None
+    task = bar.add_task(CRITERIA[search.criterion], total=search.budget, completed=known.tried if known else 0)
+    for result in searching.search(search, known):
+        known = result
+        bar.update(task, completed=result.tried, description=f"{CRITERIA[search.criterion]} {result.value:.4g}")
         if out is not None:
-            searching.save(out, asked, found)
+            searching.save(out, search, result)
     assert known is not None
     return known
 
@@ -81,15 +85,15 @@ def _carried_out(asked: searching.Search, out: Path | None, bar: Progress) -> se
 @example("holdfast replay worst.npz")
 def replay(file: Annotated[Path, typer.Argument(help="What `holdfast certify --out` saved.")]) -> None:
     """Show a saved round again: the vectors, who is honest in the worst case, the answer, and the ratio."""
-    asked, found, worst, answer = searching.replayed(file)
+    search, result, worst, answer = searching.replayed(file)
     table = Table("worker", "honest", "vector", box=None, header_style="bold")
-    for i, x in enumerate(found.X):
+    for i, x in enumerate(result.X):
         table.add_row(str(i), "yes" if i in worst.honest else "no", _vector(x))
-    mean = found.X[list(worst.honest)].mean(axis=0)
+    mean = result.X[list(worst.honest)].mean(axis=0)
     console = Screen()
     console.print(table)
     console.print(f"honest mean  {_vector(mean)}\nanswer       {_vector(answer)}", highlight=False)
-    ratio = f"{CRITERIA[asked.criterion]} = {number(worst.value)} for {asked.rule}, saved as {number(found.value)}"
+    ratio = f"{CRITERIA[search.criterion]} = {number(worst.value)} for {search.rule}, saved as {number(result.value)}"
     console.print(ratio, highlight=False)
 
 
@@ -121,13 +125,17 @@ def certificate(
     like = majority(updates) if isinstance(updates, list) else None
     with advising("mend the workers, or raise f"):
         decision = chosen.decide(updates, rng=rng, like=like, names=names)
-    found = certified(decision, updates, f=f)
+    certificate_found = certified(decision, updates, f=f)
     dropped = {names[i]: why for i, why in decision.dropped.items()}
     if as_json:
-        told: dict[str, Any] = asdict(found) | {"within": found.within(), "dropped": dropped, "note": decision.note}
-        say(json.dumps({name: None if value == inf else value for name, value in told.items()}))
+        fields: dict[str, Any] = asdict(certificate_found) | {
+            "within": certificate_found.within(),
+            "dropped": dropped,
+            "note": decision.note,
+        }
+        say(json.dumps(to_json(fields), allow_nan=False))
     else:
-        say("\n".join([str(found), *_missing(dropped, decision)]))
+        say("\n".join([str(certificate_found), *_missing(dropped, decision)]))
 
 
 def _missing(dropped: dict[str, str], decision: Decision) -> list[str]:

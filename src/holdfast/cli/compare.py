@@ -50,27 +50,29 @@ def compare(
     model = load(like) if like else majority(updates) if isinstance(updates, list) else None
     with advising():
         given = read(updates, "compare", like=model, on_excess=on_excess.value, names=names)
-        found = compared(given, chosen, f, rng=np.random.default_rng(seed))
-    show(found, names)
+        comparison = compared(given, chosen, f, rng=np.random.default_rng(seed))
+    show(comparison, names)
     if plot:
-        draw(found, plot)
+        draw(comparison, plot)
         say(f"the plot is in {plot}")
 
 
-def show(found: Comparison, names: list[str]) -> None:
+def show(comparison: Comparison, names: list[str]) -> None:
     """Tables for people."""
     console = Screen()
     table = Table("rule", "cost / optimum", "not kept", box=None, pad_edge=False, header_style="bold")
-    for rule, decision, cost in zip(found.rules, found.decisions, found.costs, strict=True):
+    for rule, decision, cost in zip(comparison.rules, comparison.decisions, comparison.costs, strict=True):
         out = [names[i] for i in range(decision.n) if i not in decision.kept]
         table.add_row(repr(rule), "" if np.isnan(cost) else f"{cost:.4f}", ", ".join(out))
     console.print(table)
-    console.print("the optimum is proven" if found.proven else "the optimum is the best set found, not proven")
-    apart = Table("distance between answers", *(str(i + 1) for i in range(len(found.rules))), box=None, pad_edge=False)
-    for i, rule in enumerate(found.rules):
-        apart.add_row(f"{i + 1} {rule!r}", *(f"{d:.3g}" for d in found.apart[i]))
+    console.print("the optimum is proven" if comparison.proven else "the optimum is the best set found, not proven")
+    apart = Table(
+        "distance between answers", *(str(i + 1) for i in range(len(comparison.rules))), box=None, pad_edge=False
+    )
+    for i, rule in enumerate(comparison.rules):
+        apart.add_row(f"{i + 1} {rule!r}", *(f"{d:.3g}" for d in comparison.apart[i]))
     console.print(apart)
-    moves = "  ".join(f"{f}: {move:.3g}" for f, move in enumerate(found.moves))
+    moves = "  ".join(f"{f}: {move:.3g}" for f, move in enumerate(comparison.moves))
     console.print(
         f"MeanwO's distance from the mean of all, in spreads, for f = {moves}", highlight=False, soft_wrap=True
     )

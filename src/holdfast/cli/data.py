@@ -11,7 +11,7 @@ from rich.table import Column, Table
 
 from holdfast.cli.example import example
 from holdfast.cli.wide import Screen, say
-from holdfast.data import SPLITS, Dataset, Share, counts, deal, load
+from holdfast.data import SPLITS, Dataset, Share, count_classes, deal, load
 from holdfast.data.download import download
 from holdfast.data.picture import draw
 from holdfast.data.sources import EMBEDDED, SOURCES, advice, find, known
@@ -40,7 +40,7 @@ def data(
     dataset = load(name, folder)
     how = parse(split, SPLITS, "split")
     shares = deal(dataset, how, workers, train, test, seed)
-    say(told(dataset))
+    say(describe_dataset(dataset))
     say(f"\n{how.written()} among {workers} workers, each with\n{summary(dataset, shares)}")
     if plot is not None:
         draw(dataset, shares, plot, f"{name}, {how.written()}")
@@ -52,13 +52,13 @@ def listed(folder: Path | None) -> Table:
     columns = (Column("data set"), Column("images", justify="right"), Column("classes", justify="right"))
     table = Table(*columns, Column("where", overflow="fold"), box=None, pad_edge=False, header_style="bold")
     for name, source in SOURCES.items():
-        found = find(name, folder)
-        where = f"in {found[1]}" if found else known(name).get if name in EMBEDDED else advice(name, folder)
+        place = find(name, folder)
+        where = f"in {place[1]}" if place else known(name).get if name in EMBEDDED else advice(name, folder)
         table.add_row(name, str(source.images), str(len(source.classes)), escape(where))
     return table
 
 
-def told(dataset: Dataset) -> str:
+def describe_dataset(dataset: Dataset) -> str:
     """Size, kind and class counts in a few lines."""
     sizes = dataset.sizes()
     parts = [f"{len(dataset)} images of shape {dataset.images.shape[1:]}, {dataset.images.dtype}"]
@@ -73,7 +73,7 @@ def told(dataset: Dataset) -> str:
 
 def summary(dataset: Dataset, shares: list[Share]) -> str:
     """What a worker has, from the least to the most."""
-    table = counts(dataset, shares)
+    table = count_classes(dataset, shares)
     rows = (
         ("training images", [len(share.train) for share in shares]),
         ("test images", [len(share.test) for share in shares]),

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from holdfast.cli.example import example
 from holdfast.cli.wide import Screen
+from holdfast.disk import write_text
 from holdfast.errors import BadInput
 from holdfast.experiments.demo import BASE, LIARS, RULES, SETS, WORKERS, accuracies, cells, page
 from holdfast.experiments.pool import trained
@@ -59,7 +60,7 @@ def demo(
             console.print(f"{name} is {rule!r}", soft_wrap=True, highlight=False)
     out = folder / "index.html"
     write(page(results, attacks, rounds), out)
-    (folder / "accuracies.json").write_text(json.dumps(accuracies(results, attacks, rounds, seed), indent=1) + "\n")
+    write_text(folder / "accuracies.json", json.dumps(accuracies(results, attacks, rounds, seed), indent=1) + "\n")
     console.print(f"Curves, votes and who was kept: open {out}", soft_wrap=True)
 
 
@@ -70,10 +71,10 @@ def table(results: Results, attacks: str) -> Table:
     for name in (*SETS[attacks], "Worst"):
         out.add_column(name, justify="right")
     for rule in RULES:
-        found = [results[rule, attack].accuracy if (rule, attack) in results else None for attack in SETS[attacks]]
-        attacked = [value for value in found[1:] if value is not None]
+        accuracies = [results[rule, attack].accuracy if (rule, attack) in results else None for attack in SETS[attacks]]
+        attacked = [value for value in accuracies[1:] if value is not None]
         worst = min(attacked) if len(attacked) == len(SETS[attacks]) - 1 else None
-        out.add_row(rule, *map(_shade, (*found, worst)))
+        out.add_row(rule, *map(_shade, (*accuracies, worst)))
     return out
 
 

@@ -20,6 +20,7 @@ from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput
 from holdfast.guarantees.estimate import Estimate
 from holdfast.guarantees.estimate import estimate as measured
+from holdfast.jsonable import finite_or_none
 from holdfast.places import fetch
 
 
@@ -44,11 +45,11 @@ def estimate(
     limit = allowed_bytes(files, max_bytes=max_bytes)
     check_room(files, limit)
     names = names_of(files)
-    told = measured([rows(load(path, limit), name) for path, name in zip(files, names, strict=True)], names)
+    result = measured([rows(load(path, limit), name) for path, name in zip(files, names, strict=True)], names)
     if as_json:
-        say(json.dumps(record(told, names), allow_nan=False))
+        say(json.dumps(record(result, names), allow_nan=False))
     else:
-        show(told, names)
+        show(result, names)
 
 
 def write(paths: list[Path]) -> None:
@@ -70,38 +71,38 @@ def rows(held: Any, name: str) -> Any:
     return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
 
 
-def record(told: Estimate, names: list[str]) -> dict[str, Any]:
+def record(result: Estimate, names: list[str]) -> dict[str, Any]:
     """The same as plain values."""
-    roots = {"sigma": told.sigma, "largest": told.largest, "G": told.G, "spread": told.spread}
-    squares = {"sigma2": told.sigma2, "pooled2": told.pooled2, "G2": told.G2, "plain2": told.plain2}
-    workers = zip(names, told.gradients, told.each2, strict=True)
+    roots = {"sigma": result.sigma, "largest": result.largest, "G": result.G, "spread": result.spread}
+    squares = {"sigma2": result.sigma2, "pooled2": result.pooled2, "G2": result.G2, "plain2": result.plain2}
+    workers = zip(names, result.gradients, result.each2, strict=True)
     each = {name: {"gradients": k, "sigma": math.sqrt(square)} for name, k, square in workers}
-    balance = told.balance if math.isfinite(told.balance) else None
-    return {**roots, **squares, "noise2": told.noise2, "balance": balance, "d": told.d, "workers": each}
+    balance = finite_or_none(result.balance)
+    return {**roots, **squares, "noise2": result.noise2, "balance": balance, "d": result.d, "workers": each}
 
 
-def show(told: Estimate, names: list[str]) -> None:
+def show(result: Estimate, names: list[str]) -> None:
     """The same for people."""
     console = Screen()
     table = Table("worker", "gradients", "σ", box=None, pad_edge=False, header_style="bold")
-    for name, k, square in zip(names, told.gradients, told.each2, strict=True):
+    for name, k, square in zip(names, result.gradients, result.each2, strict=True):
         table.add_row(Text(name), str(k), f"{math.sqrt(square):.4g}")
     console.print(table)
-    pooled, plain = math.sqrt(told.pooled2), math.sqrt(told.plain2)
+    pooled, plain = math.sqrt(result.pooled2), math.sqrt(result.plain2)
     for line in (
-        f"σ = {told.sigma:.4g} over the workers, {pooled:.4g} over all gradients, {told.largest:.4g} at most",
-        f"G = {told.G:.4g}; {plain:.4g} with the noise of the means",
-        f"one gradient a worker: {told.spread:.4g} from their mean (root mean square), whose square κ multiplies",
-        balance(told),
+        f"σ = {result.sigma:.4g} over the workers, {pooled:.4g} over all gradients, {result.largest:.4g} at most",
+        f"G = {result.G:.4g}; {plain:.4g} with the noise of the means",
+        f"one gradient a worker: {result.spread:.4g} from their mean (root mean square), whose square κ multiplies",
+        balance(result),
     ):
         console.print(Text(line), soft_wrap=True)
 
 
-def balance(told: Estimate) -> str:
+def balance(result: Estimate) -> str:
     """What to do about it, whoever lies."""
-    if not told.G2:
+    if not result.G2:
         return "the noise hides whatever difference there is: more gradients a worker would show it"
-    if told.balance < 1:
+    if result.balance < 1:
         return "the workers differ more than a gradient is noisy: larger batches gain little"
-    many = math.ceil(told.balance)
+    many = math.ceil(result.balance)
     return f"the mean of {many:,} gradients is as noisy as the workers differ: larger batches gain little beyond that"

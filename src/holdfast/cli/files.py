@@ -32,7 +32,7 @@ def load(path: Path, limit: int | None = None) -> Any:
     except BadInput:
         raise
     except Exception as error:  # whatever a hostile file makes a reader say
-        objects = any(words in str(error) for words in ("allow_pickle", "Python objects"))
+        objects = any(phrase in str(error) for phrase in ("allow_pickle", "Python objects"))
         why = "it holds objects, not numbers." if objects else f"{type(error).__name__}: {str(error)[:200]}"
         raise BadInput(f"{path} cannot be read: {why}") from error
 

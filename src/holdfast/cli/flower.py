@@ -22,5 +22,5 @@ def report(
     log: Annotated[Path, typer.Argument(help="The strategy's folder, or its rounds.jsonl.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the page too, an html file.")] = None,
 ) -> None:
-    """Print the nodes of a federation over the rounds, worst first: kept, left out, refused, silent, and why."""
+    """Print the nodes of a federation over the rounds, worst first: kept, excluded, refused, silent, and why."""
     tell(log, out, "node")

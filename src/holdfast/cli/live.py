@@ -15,10 +15,10 @@ from holdfast.cli.wide import Screen
 from holdfast.experiments.board import Board, spoken
 from holdfast.experiments.pool import News, carried_out
 from holdfast.experiments.sweep import Runs
-from holdfast.report.groups import bare, differing, label, said
+from holdfast.report.groups import bare, differing, label, written_value
 from holdfast.training import Run
 
-MOST = 12  # failures that are shown
+MAX_FAILURES = 12  # failures that are shown
 ALWAYS = ("workers", "byzantine", "data", "split", "vote_batch")  # of a run's name
 
 
@@ -59,7 +59,7 @@ def named(run: Run, more: Iterable[str] = ()) -> str:
     """A run in a few words, and these fields of it."""
     where = f"{run.byzantine} of {run.workers} lie | {run.data}, {bare(run.split.written())}"
     where += f" | votes on {run.vote_batch}" if run.two_phase and run.vote_batch else ""
-    where += "".join(f" | {name} {bare(said(run, name))}" for name in more)
+    where += "".join(f" | {name} {bare(written_value(run, name))}" for name in more)
     return f"{label(run.rule, run.byzantine)} | {bare(run.attack)} | {where} | seed {run.seed}"
 
 
@@ -79,10 +79,10 @@ def failures(board: Board, more: Iterable[str]) -> list[str]:
 
 
 def _line(board: Board, news: News, more: Iterable[str]) -> str:
-    found = "not known" if news.accuracy is None else f"{news.accuracy:.4f}"
-    told = f"failed: {news.why}" if news.what == "failed" else f"accuracy {found}"
+    accuracy = "not known" if news.accuracy is None else f"{news.accuracy:.4f}"
+    outcome = f"failed: {news.why}" if news.what == "failed" else f"accuracy {accuracy}"
     left = spoken(board.seconds())
-    return f"[{board.there + board.done}/{len(board.runs)}, {left} left] {named(board.runs[news.key], more)}: {told}"
+    return f"[{board.there + board.done}/{len(board.runs)}, {left} left] {named(board.runs[news.key], more)}: {outcome}"
 
 
 def _table(board: Board, more: Iterable[str]) -> Group:
@@ -96,6 +96,6 @@ def _table(board: Board, more: Iterable[str]) -> Group:
         out.add_row(Text(named(run, more)), f"{live.round}/{run.rounds}", bar, shown)
     return Group(
         *([out] if board.running else []),
-        *(Text(f"failed: {text}", style="red") for text in failures(board, more)[-MOST:]),
+        *(Text(f"failed: {text}", style="red") for text in failures(board, more)[-MAX_FAILURES:]),
         Text(f"{counted(board)}; about {spoken(board.seconds())} left", style="bold"),
     )

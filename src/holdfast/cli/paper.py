@@ -14,7 +14,8 @@ from rich.text import Text
 
 from holdfast.cli.files import check_target
 from holdfast.cli.live import carrier, counted, failures, varied, watch
-from holdfast.cli.paper_parts import WHATS, Asked, cells_of, sets_of
+from holdfast.cli.paper_options import RUNS, PartOptions, SeedsOption, StoreOption, takes_part_options
+from holdfast.cli.paper_parts import Part, cells_of, sets_of
 from holdfast.cli.wide import Screen, say
 from holdfast.cli.wide import console as printer
 from holdfast.errors import MissingExtra, listing
@@ -33,21 +34,6 @@ WRITTEN = {".md": markdown, ".tex": latex, ".html": html}
 DRAWN = (".svg", ".png", ".pdf")
 ENDINGS = {"figure": DRAWN, **dict.fromkeys(ASIDES, (".md",))}
 
-
-What = Annotated[str, typer.Argument(help=", ".join(WHATS))]
-Name = Annotated[str, typer.Argument(help="Of a table or figure: homogeneous or heterogeneous.")]
-RateOption = Annotated[float | None, typer.Option(help="0.1, 0.2 or 0.4: the share that lies.")]
-RuleOption = Annotated[list[str] | None, typer.Option(help="Only this row of the tables; may be repeated.")]
-PresetOption = Annotated[str, typer.Option(help="program: as theirs ran; text: as the paper reads.")]
-SeedsOption = Annotated[int, typer.Option(help="Seeds; the paper has 5.", min=1)]
-RoundsOption = Annotated[int, typer.Option(help="Rounds of a training; the paper has 1,500.", min=1)]
-VoteOption = Annotated[int, typer.Option(help="Images on which a worker votes.", min=1)]
-StoreOption = Annotated[Path, typer.Option(help="The folder of runs, or a file that they were exported to.")]
-DataOption = Annotated[str | None, typer.Option(help="Instead of FEMNIST: emnist shows the same tables on its images.")]
-OutOption = Annotated[
-    Path | None, typer.Option(help="A file for the tables (.md .tex .html) or figure (.svg .png .pdf).")
-]
-RUNS = Path("paper-runs")
 paper = typer.Typer(
     help="The paper's evaluation, measured again, next to its printed numbers; see docs/paper.md.",
     no_args_is_help=True,
@@ -56,21 +42,12 @@ paper = typer.Typer(
 
 
 @paper.command(epilog="Example:  holdfast paper run votes --rounds 2 --jobs 2")
+@takes_part_options
 def run(
-    what: What,
-    name: Name = "homogeneous",
-    rate: RateOption = None,
-    rule: RuleOption = None,
-    preset: PresetOption = "program",
-    seeds: SeedsOption = 1,
-    rounds: RoundsOption = 1500,
-    vote_batch: VoteOption = 24,
-    store: StoreOption = RUNS,
+    options: PartOptions,
     folder: Annotated[Path | None, typer.Option(help="Where FEMNIST (or EMNIST) and CIFAR-10 lie.")] = None,
-    data: DataOption = None,
     jobs: Annotated[int, typer.Option(help="Runs at a time; 0: one a core.", min=0)] = 0,
     cluster: Annotated[str | None, typer.Option(help="Address of a Ray cluster.")] = None,
-    out: OutOption = None,
 ) -> None:
     """Measure a part of the paper's evaluation again, then show it next to the printed numbers (in brackets).
 
@@ -79,63 +56,49 @@ def run(
     heterogeneous split), readings (of the paper's "uniform") or all. Says first how long it will take here.
     Interrupted or killed, the same command goes on where it was.
     """
-    sets = sets_of(folder, data, [])
-    asked = Asked(what, name, rate, rule, Setting(preset, rounds, seeds, vote_batch, sets=sets), data)
-    if out is not None:
-        check_target(out, ENDINGS.get(what, WRITTEN))
-    console, kept = Screen(stderr=True), Store(store)
-    known = kept.read()[0] if store.exists() else []
+    sets = sets_of(folder, options.data, [])
+    request = options.part(sets)
+    _check_out(options)
+    console, store = Screen(stderr=True), Store(options.store)
+    known = store.read()[0] if options.store.exists() else []
     done = {one.key for one in known if one.state == "done"}
-    runs = asked.runs()
+    runs = request.runs()
     todo = {name: run for name, run in runs.items() if name not in done}
-    needed = {TABLES[one].data for one in asked.names} or {"femnist"}
-    for wanted, found in sets.items():
-        if wanted != found and wanted in needed and found != data:
+    needed = {TABLES[one].data for one in request.names} or {"femnist"}
+    for wanted, used in sets.items():
+        if wanted != used and wanted in needed and used != options.data:
             console.print(
-                f"{wanted} is not there (holdfast data {wanted}), so {found} stands in; not the paper's numbers",
+                f"{wanted} is not there (holdfast data {wanted}), so {used} stands in; not the paper's numbers",
                 soft_wrap=True,
             )
-    console.print(Text(f"{len(runs)} trainings, {len(runs) - len(todo)} of them done: {store}"))
+    console.print(Text(f"{len(runs)} trainings, {len(runs) - len(todo)} of them done: {options.store}"))
     failed = []
     if todo:
-        failed = _run(todo, kept, folder, jobs, cluster, console)
-        known = Store(store).read()[0]
-    _print(asked, known, out)
+        failed = _run(todo, store, folder, jobs=jobs, cluster=cluster, console=console)
+        known = store.read()[0]
+    _print(request, known, options.out)
     if failed:
         console.print(Text(f"the first that failed: {failed[0]}"), soft_wrap=True)
         raise typer.Exit(1)
 
 
 @paper.command(epilog="Example:  holdfast paper show table homogeneous --rate 0.4 --store results/paper/runs.jsonl")
-def show(
-    what: What,
-    name: Name = "homogeneous",
-    rate: RateOption = None,
-    rule: RuleOption = None,
-    preset: PresetOption = "program",
-    seeds: SeedsOption = 1,
-    rounds: RoundsOption = 1500,
-    vote_batch: VoteOption = 24,
-    store: StoreOption = RUNS,
-    data: DataOption = None,
-    out: OutOption = None,
-) -> None:
+@takes_part_options
+def show(options: PartOptions) -> None:
     """Show what was measured of a part of the paper, next to the printed numbers (in brackets), and run nothing.
 
     WHAT and NAME are as for `holdfast paper run`. Unless --data says which, the data set is shown of which more was
     measured.
     """
-    known = Store(store).read()[0] if store.exists() else []
-    setting = Setting(preset, rounds, seeds, vote_batch, sets=sets_of(None, data, known))
-    asked = Asked(what, name, rate, rule, setting, data)
-    if out is not None:
-        check_target(out, ENDINGS.get(what, WRITTEN))
-    if data is None:
-        asked = replace(asked, setting=fuller(lambda one: cells_of(asked.names, one), setting, known))
+    known = Store(options.store).read()[0] if options.store.exists() else []
+    request = options.part(sets_of(None, options.data, known))
+    _check_out(options)
+    if options.data is None:
+        request = replace(request, setting=fuller(lambda one: cells_of(request.names, one), request.setting, known))
     done = {one.key for one in known if one.state == "done"}
-    runs = asked.runs()
-    Screen(stderr=True).print(Text(f"{len(runs)} trainings, {len(runs.keys() & done)} of them done: {store}"))
-    _print(asked, known, out)
+    runs = request.runs()
+    Screen(stderr=True).print(Text(f"{len(runs)} trainings, {len(runs.keys() & done)} of them done: {options.store}"))
+    _print(request, known, options.out)
 
 
 @paper.command(epilog="Example:  holdfast paper verify --store results/paper/runs.jsonl")
@@ -152,15 +115,15 @@ def verify(
     if out is not None:
         check_target(out, DRAWN)
     known = Store(store).read()[0]
-    found = list(agreements(Setting(seeds=seeds), known))
+    checked = list(agreements(Setting(seeds=seeds), known))
     table = RichTable(*HEADS, box=None, pad_edge=False, header_style="bold")
-    for one in found:
+    for one in checked:
         table.add_row(*one.row())
     Screen().print(table)
     if out is not None:
-        draw_agreement(found, out)
+        draw_agreement(checked, out)
         say(f"the picture is in {out}")
-    ours = [one for one in found if one.data in PAPERS]
+    ours = [one for one in checked if one.data in PAPERS]
     missing = [f"{one.table}: {listing(' under '.join(cell) for cell in one.missing)}" for one in ours if one.missing]
     say(f"{sum(len(one.pairs) for one in ours)} of the paper's {_printed(ours)} results are measured on its data sets")
     for line in missing:
@@ -175,31 +138,37 @@ def toy(out: Annotated[Path | None, typer.Option(help="A file for the picture (.
     _toy(out)
 
 
-def _printed(found: Iterable[Agreement]) -> int:
-    return sum(len(one.pairs) + len(one.missing) for one in found)
+def _check_out(options: PartOptions) -> None:
+    """Refuse a file for the tables or the figure that could not be written."""
+    if options.out is not None:
+        check_target(options.out, ENDINGS.get(options.what, WRITTEN))
 
 
-def _print(asked: Asked, known: list[Entry], out: Path | None) -> None:
+def _printed(checked: Iterable[Agreement]) -> int:
+    return sum(len(one.pairs) + len(one.missing) for one in checked)
+
+
+def _print(request: Part, known: list[Entry], out: Path | None) -> None:
     """The tables or the figure, to a file if one is named."""
-    grids = [compared(one, asked.setting, known) for one in asked.names]
-    text = aside(asked.what, asked.setting, known) if asked.what in ASIDES else ""
-    if out is not None and asked.what != "figure":  # before anything is printed, for nobody may read on
+    grids = [compared(one, request.setting, known) for one in request.names]
+    text = aside(request.what, request.setting, known) if request.what in ASIDES else ""
+    if out is not None and request.what != "figure":  # before anything is printed, for nobody may read on
         put(text or "\n".join(map(WRITTEN[out.suffix], grids)), out)
     for shown in grids:
         printer().print(terminal(shown))
     typer.echo(text, nl=False)
-    if asked.what == "figure":
-        _figure(group(asked.names[0], asked.setting, known), out or Path(f"{asked.name}.svg"))
+    if request.what == "figure":
+        _figure(group(request.names[0], request.setting, known), out or Path(f"{request.name}.svg"))
 
 
-def _run(todo: Runs, kept: Store, data: Path | None, jobs: int, cluster: str | None, console: Console) -> list[str]:
+def _run(todo: Runs, store: Store, data: Path | None, *, jobs: int, cluster: str | None, console: Console) -> list[str]:
     """Carry them out; what failed, and why."""
     carry, many = carrier(cluster), jobs or cores()
     with console.status("timing a few rounds"):
         left = estimate(todo.values(), data, many)
     console.print(f"{len(todo)} to do: about {spoken(left)} with {many} at a time here")
     try:
-        board = watch(sweep(todo, kept, jobs or None, data, True, carry), todo, console)
+        board = watch(sweep(todo, store, jobs or None, data, retry_failed=True, carry=carry), todo, console)
     except KeyboardInterrupt:
         console.print("stopped; the same command goes on from there")
         raise typer.Abort from None
@@ -207,12 +176,12 @@ def _run(todo: Runs, kept: Store, data: Path | None, jobs: int, cluster: str | N
     return failures(board, varied(todo))
 
 
-def _figure(found: object, out: Path) -> None:
+def _figure(group: object, out: Path) -> None:
     try:
         from holdfast.report.plots import curves
     except ImportError:
         raise MissingExtra("a figure", "matplotlib", "plot") from None
-    curves(found, out)  # type: ignore[arg-type]
+    curves(group, out)  # type: ignore[arg-type]
     say(f"the figure is in {out}")
 
 

@@ -21,7 +21,7 @@ CHARACTERS = ("femnist", "emnist")  # the sets of handwritten characters
 
 
 @dataclass(frozen=True)
-class Asked:
+class Part:
     """Which part of the paper, at which size."""
 
     what: str
@@ -48,9 +48,9 @@ class Asked:
         """All trainings that are asked for, by their keys."""
         rows = _rows(self.rule, self.names)
         cells = [cell for one in self.names for cell in TABLES[one].runs(self.setting).items()]
-        found: Runs = {key(run): run for (row, *_), run in cells if row in rows}
-        found |= {key(run): run for run in ASIDES[self.what][0](self.setting).values()} if self.what in ASIDES else {}
-        return found | (everything(self.setting) if self.what == "all" else {})
+        chosen: Runs = {key(run): run for (row, *_), run in cells if row in rows}
+        chosen |= {key(run): run for run in ASIDES[self.what][0](self.setting).values()} if self.what in ASIDES else {}
+        return chosen | (everything(self.setting) if self.what == "all" else {})
 
 
 def cells_of(names: list[str], setting: Setting) -> dict[tuple[str, ...], Run]:
@@ -59,13 +59,13 @@ def cells_of(names: list[str], setting: Setting) -> dict[tuple[str, ...], Run]:
     return {(name, *map(str, cell)): run for name, runs in tables for cell, run in runs.items()}
 
 
-def _rows(asked: list[str] | None, names: list[str]) -> list[str]:
+def _rows(wanted: list[str] | None, names: list[str]) -> list[str]:
     """The rows that are run: those that were asked for, or all."""
     known = list(dict.fromkeys(row for one in names for row in TABLES[one].rules))
-    for row in asked or ():
+    for row in wanted or ():
         if row not in known:
             raise BadInput(unknown(row, known, "row of the table"))
-    return asked or known
+    return wanted or known
 
 
 def sets_of(folder: Path | None, data_set: str | None, known: Iterable[Entry]) -> dict[str, str]:

@@ -22,7 +22,7 @@ def play(port: Port = 0, browser: Browser = True) -> None:
     The server answers on this machine alone and ends with Ctrl-C. The address of a picture holds all of it, and can be
     sent to a colleague who runs the same command with the same --port.
     """
-    _serve("/", port, None, browser)
+    _serve("/", port, None, browser=browser)
 
 
 @example("holdfast watch runs")
@@ -38,12 +38,12 @@ def watch(
     """
     if not folder.exists():
         say(f"{folder} is not there yet; its runs will appear once it is.", err=True)
-    _serve("/runs", port, folder, browser)
+    _serve("/runs", port, folder, browser=browser)
 
 
-def _serve(page: str, port: int, store: Path | None, browser: bool) -> None:
+def _serve(page: str, port: int, store: Path | None, *, browser: bool) -> None:
     try:
         from holdfast.web.serve import serve
     except ImportError as error:
         raise MissingExtra("a page", error.name or "uvicorn", "web") from None
-    serve(page, port, store, browser, lambda address: say(f"{address}  (Ctrl-C ends it)"))
+    serve(page, port, store, browser=browser, on_start=lambda address: say(f"{address}  (Ctrl-C ends it)"))

@@ -33,5 +33,5 @@ def ranks(
     log: Annotated[Path, typer.Argument(help="The file of a Ledger.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the page too, an html file.")] = None,
 ) -> None:
-    """Print the ranks of a torch.distributed training over the steps, worst first: kept, left out, dropped, and why."""
+    """Print the ranks of a torch.distributed training over the steps, worst first: kept, excluded, dropped, and why."""
     tell(log, out, "rank")

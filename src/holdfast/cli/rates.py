@@ -42,18 +42,18 @@ def rates(
     """
     setting = Setting(n=n, f=f, T=T, sigma=sigma, G=G, L=L)
     proved = promised(rule, n, f) if rule else {}
-    told = all_rates(setting, proved | (constants(constant) if constant else {}) or constants([]))
+    orders = all_rates(setting, proved | (constants(constant) if constant else {}) or constants([]))
     if as_json:
-        plain = {"setting": asdict(setting), "rates": [{**asdict(one), "order": one.order} for one in told]}
+        plain = {"setting": asdict(setting), "rates": [{**asdict(one), "order": one.order} for one in orders]}
         say(json.dumps({**plain, "note": HIDDEN}, allow_nan=False))
     else:
-        show(told)
+        show(orders)
 
 
 def promised(rule: str, n: int, f: int) -> dict[str, float]:
     """The constants that are proved of a rule; refuses one without any."""
-    found = {name: promise.ours.value for name, promise in bounds(parse_rule(rule), n, f).items() if promise.ours}
-    known = {name: value for name, value in found.items() if value < math.inf}
+    proved = {name: promise.ours.value for name, promise in bounds(parse_rule(rule), n, f).items() if promise.ours}
+    known = {name: value for name, value in proved.items() if value < math.inf}
     if not known:
         raise BadInput(f"{rule} has no proved constant; give your own, such as --constant kappa=1.34.")
     return known
@@ -65,25 +65,25 @@ def constants(texts: list[str]) -> dict[str, float]:
     >>> constants(["kappa=1.34", "xi=2"])
     {'kappa': 1.34, 'xi': 2.0}
     """
-    found = {}
+    given = {}
     for text in texts:
         name, _, number = text.partition("=")
         try:
-            found[name.strip()] = float(number)
+            given[name.strip()] = float(number)
         except ValueError:
             raise BadInput(f"--constant {text} was given; write it as kappa=1.34.") from None
-    if not found:
+    if not given:
         raise BadInput(
             f"no --rule or --constant was given; write one, such as kappa=1.34; there are {', '.join(FORMULAS)}."
         )
-    return found
+    return given
 
 
-def show(told: tuple[Rate, ...]) -> None:
+def show(orders: tuple[Rate, ...]) -> None:
     """A line a criterion."""
     heads = ("Theorem 1", "constant", "order", "stays", "vanishes", "together", "")
     table = Table(*heads, box=None, pad_edge=False, header_style="bold")
-    for one in told:
+    for one in orders:
         numbers = ("", "", "") if one.why else (f"{x:.3g}" for x in (one.stays, one.vanishes, one.order))
         table.add_row(one.part, f"{one.criterion} {one.constant:.4g}", one.formula, *numbers, one.why)
     console = Screen()

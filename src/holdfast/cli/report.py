@@ -45,13 +45,13 @@ def report(
     kind = kind or next((name for name, ending in ENDINGS.items() if out and out.suffix == ending), "html")
     if kind not in ENDINGS:
         raise BadInput(unknown(kind, ENDINGS, "format"))
-    entries, complaints = some(store, where or [])
+    entries, complaints = read_finished(store, where or [])
     if kind == "html":
         page = out or Path("report.html")
         write(entries, complaints, page, f"Runs of {store}")
         say(f"the report is in {page}")
         return
-    text = rendered(entries, kind, out is not None)
+    text = rendered(entries, kind, file=out is not None)
     if out:
         put(text, out)
         say(f"the report is in {out}")
@@ -61,24 +61,24 @@ def report(
         say(complaint, err=True)
 
 
-def some(store: Path, where: list[str]) -> tuple[list[Entry], list[str]]:
+def read_finished(store: Path, where: list[str]) -> tuple[list[Entry], list[str]]:
     """The store's runs that meet the conditions, if one of them is done."""
     tests = [condition(text) for text in where]
     entries, complaints = Store(store).read()
-    found = [one for one in entries if all(test(one.run) for test in tests)]
-    if not any(one.accuracy is not None for one in found):
+    chosen = [one for one in entries if all(test(one.run) for test in tests)]
+    if not any(one.accuracy is not None for one in chosen):
         meets = f" that meets {' and '.join(where)}" if where else ""
         many = f"{len(entries)} {plural(len(entries), 'run')}"
         why = f" {complaints[0]}" if complaints else ""
         raise BadInput(f"{store} has {many} and no finished one{meets}; name a store that holdfast sweep filled.{why}")
-    return found, complaints
+    return chosen, complaints
 
 
-def rendered(entries: list[Entry], kind: str, file: bool) -> str:
+def rendered(entries: list[Entry], kind: str, *, file: bool) -> str:
     """The tables as text; those for a terminal are printed at once unless they go to a file."""
     if kind != "terminal":
         return printable("\n".join((markdown if kind == "markdown" else latex)(grid) for grid in grids(entries)))
-    shown = console(file)
+    shown = console(file=file)
     with shown.capture() as captured:
         for grid in grids(entries):
             shown.print(terminal(grid), "")

@@ -67,7 +67,7 @@ def plain(thing: Any) -> str:
         r"\.\. math::.*?(?=\n\n|$(?!\n))", lambda _: f"    {formula}", cleandoc(thing.__doc__ or ""), flags=re.S
     )
     doc = re.sub(r"^\.\. (?=\[\d+\])", "", doc, flags=re.M)  # the mark of a reference
-    return re.sub(r":math:`(.*?)`", lambda found: letters(found[1]), doc, flags=re.S)
+    return re.sub(r":math:`(.*?)`", lambda match: letters(match[1]), doc, flags=re.S)
 
 
 def letters(latex: str) -> str:
@@ -76,13 +76,16 @@ def letters(latex: str) -> str:
     >>> letters(r"\tau_i \le \sqrt{f/(n-2f)} \lVert \bar x_{all} \rVert, \tfrac{2n}{b}")
     'τ_i ≤ √(f/(n-2f)) ‖x̄_all‖, (2n/b)'
     """
-    for form, told in FORMS:
-        latex = re.sub(form, told, latex)
-    return re.sub(r"\\([a-z]+)", lambda found: SIGNS.get(found[1], found[1]), latex)
+    for form, letter in FORMS:
+        latex = re.sub(form, letter, latex)
+    return re.sub(r"\\([a-z]+)", lambda match: SIGNS.get(match[1], match[1]), latex)
 
 
 def signature(rule: Any) -> str:
     """The rule as it is written: Krum(f, others='n-f-2', squared=True)."""
-    words = inspect.signature(rule).parameters.values()
-    told = (word.name if word.default is word.empty else f"{word.name}={word.default!r}" for word in words)
-    return f"{rule.__name__}({', '.join(told)})"
+    parameters = inspect.signature(rule).parameters.values()
+    texts = (
+        parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default!r}"
+        for parameter in parameters
+    )
+    return f"{rule.__name__}({', '.join(texts)})"

@@ -45,26 +45,26 @@ def runs(
     if compare and columns:
         raise BadInput("--compare was given together with --columns; it has its own columns, so leave one out.")
     entries, complaints = Store(store).read()
-    found = some(picked(entries, where or (), _split(sort)), len(entries), store, where or [], complaints)
-    table = side_by_side(found, compare) if compare else listed(found, _names(columns))
+    chosen = require_runs(picked(entries, where or (), _split(sort)), len(entries), store, where or [], complaints)
+    table = side_by_side(chosen, compare) if compare else listed(chosen, _names(columns))
     news = []
     if export:
         if export.exists() and export.samefile(store):
             raise BadInput(f"--export {export} is the store itself; name another file.")
-        many = write(found, export)
+        many = write(chosen, export)
         news.append(f"{many} {plural(many, 'run')} in {export}")
     if board:
         if store.resolve() in (board.resolve(), *board.resolve().parents):
             raise BadInput(f"--tensorboard {board} is in the store, where only runs are; name another folder.")
-        tensorboard(found, Store(store), board)
+        tensorboard(chosen, Store(store), board)
         news.append(f"event files in {board}; see them with tensorboard --logdir {board}")
-    show(table, [*told(found), *complaints, *news])
+    show(table, [*summarise_states(chosen), *complaints, *news])
 
 
-def some(found: list[Entry], many: int, store: Path, where: list[str], complaints: list[str]) -> list[Entry]:
+def require_runs(chosen: list[Entry], many: int, store: Path, where: list[str], complaints: list[str]) -> list[Entry]:
     """The runs, if there are any."""
-    if found:
-        return found
+    if chosen:
+        return chosen
     if many:
         raise BadInput(
             f"{store} has {many} {plural(many, 'run')}, and none meets {' and '.join(where)}; ask for others."
@@ -89,18 +89,18 @@ def _split(text: str) -> list[str]:
 
 def listed(entries: list[Entry], names: Iterable[str] = ()) -> Table:
     """A line a run."""
-    found = rows(entries)
+    table_rows = rows(entries)
     named = ("key", "state", "rule", "attack")
-    names = list(names) or [*named, *varying(found, {*named, "rounds"}), "accuracy", "minutes", "done"]
+    names = list(names) or [*named, *varying(table_rows, {*named, "rounds"}), "accuracy", "minutes", "done"]
     table = _table(names)
-    for row in found:
+    for row in table_rows:
         table.add_row(*(Text(cell(row, name)) for name in names))
     return table
 
 
-def varying(found: list[Row], but: set[str]) -> list[str]:
+def varying(table_rows: list[Row], but: set[str]) -> list[str]:
     """The fields of the record in which the rows differ."""
-    return [name for name in RECORD if name not in but and len({row.get(name) for row in found}) > 1]
+    return [name for name in RECORD if name not in but and len({row.get(name) for row in table_rows}) > 1]
 
 
 def cell(row: Row, name: str) -> str:
@@ -120,17 +120,17 @@ def cell(row: Row, name: str) -> str:
 def side_by_side(entries: list[Entry], field: str) -> Table:
     """A line for all runs that agree in the other fields, a column for each value of this one."""
     groups = compared(entries, field)
-    values = list(dict.fromkeys(value for _, found in groups for value in found))
-    if all(len(found) < 2 for _, found in groups):
+    values = list(dict.fromkeys(value for _, accuracies in groups for value in accuracies))
+    if all(len(accuracies) < 2 for _, accuracies in groups):
         raise BadInput(f"no two of the {len(entries)} runs differ in {field} alone; compare another field.")
     if all(isinstance(value, (int, float)) for value in values):
         values.sort()
     names = varying([others for others, _ in groups], {field})
     table = _table([*names, *(short(str(value)) for value in values), "best - worst"])
-    for others, found in groups:
-        known = [value for value in found.values() if value is not None]
+    for others, accuracies in groups:
+        known = [value for value in accuracies.values() if value is not None]
         apart = f"{max(known) - min(known):.4f}" if len(known) > 1 else ""
-        cells = ("" if found.get(value) is None else f"{found[value]:.4f}" for value in values)
+        cells = ("" if accuracies.get(value) is None else f"{accuracies[value]:.4f}" for value in values)
         table.add_row(*(Text(cell(others, name)) for name in names), *cells, apart)
     return table
 
@@ -140,7 +140,7 @@ def _table(names: list[str]) -> Table:
     return Table(*heads, box=None, pad_edge=False, header_style="bold")
 
 
-def told(entries: list[Entry]) -> list[str]:
+def summarise_states(entries: list[Entry]) -> list[str]:
     """How many runs there are in each state, and why some failed."""
     many = Counter(one.state for one in entries)
     failed = [f"{one.key[:8]} failed: {' '.join(one.why.split())}" for one in entries if one.state == "failed"]

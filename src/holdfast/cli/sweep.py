@@ -11,6 +11,7 @@ import typer
 from holdfast.cli.example import example
 from holdfast.cli.live import carrier, counted, failures, named, varied, watch
 from holdfast.cli.wide import say
+from holdfast.disk import write_text
 from holdfast.errors import BadInput
 from holdfast.experiments.pool import cores
 from holdfast.experiments.store import Store
@@ -58,19 +59,20 @@ def sweep(
     if no_lock:
         os.environ[NO_LOCK] = "1"
     if sample and not file.exists():
-        file.write_text(SAMPLE)
+        write_text(file, SAMPLE)
         say(f"wrote {file}", err=True)
     runs = those(read(file), only or [])
     if not runs:
         raise BadInput(f"{file} has no run that meets {', '.join(only or [])}; try --dry-run without --only.")
-    kept, more = Store(store), varied(runs)
+    runs_there, more = Store(store), varied(runs)
     if dry_run:
         for run in runs.values():
-            say(f"{kept.state(run) or 'to do':8} {named(run, more)}")
+            say(f"{runs_there.state(run) or 'to do':8} {named(run, more)}")
         return
     carry = carrier(cluster)
     try:
-        board = watch(carry_out(runs, kept, jobs or (None if cluster else cores()), folder, retry_failed, carry), runs)
+        many = jobs or (None if cluster else cores())
+        board = watch(carry_out(runs, runs_there, many, folder, retry_failed=retry_failed, carry=carry), runs)
     except KeyboardInterrupt:
         say("stopped; the same command goes on from there", err=True)
         raise typer.Abort from None

@@ -74,16 +74,19 @@ def train(
     with Progress(*columns, console=Screen(stderr=True)) as bar:
         task = bar.add_task("training", total=rounds, visible=False)
 
-        def told(line: dict[str, Any]) -> None:
+        def show_round(line: dict[str, Any]) -> None:
             if not bar.tasks[0].completed and line["round"]:
                 bar.console.print(f"going on from round {line['round']}")
-            found = line.get("evaluation", {}).get("accuracy")
+            accuracy = line.get("evaluation", {}).get("accuracy")
             bar.update(
-                task, visible=True, completed=line["round"] + 1, description=f"accuracy {found:.3f}" if found else None
+                task,
+                visible=True,
+                completed=line["round"] + 1,
+                description=f"accuracy {accuracy:.3f}" if accuracy else None,
             )
 
         try:
-            result = run_training(run, place, data=folder, on_round=told, certify=certify)
+            result = run_training(run, place, data=folder, on_round=show_round, certify=certify)
         except KeyboardInterrupt:
             done = int(bar.tasks[0].completed)
             bar.console.print(f"stopped after round {done}; the same command goes on from there")
@@ -116,11 +119,11 @@ def summary(result: Result) -> list[str]:
         workers = [value for value in final["workers"] if value is not None]
         averaged = result.lines[-1]["averaged"]["accuracy"]
         lines.append(f"accuracy {result.accuracy:.4f} (averaged model {averaged:.4f}), worst worker {min(workers):.4f}")
-    kept = result.kept()
+    letters = result.kept()
     if run.byzantine:
-        lies, truth = kept[:, run.honest :], kept[:, : run.honest]
+        lies, truth = letters[:, run.honest :], letters[:, : run.honest]
         lines.append(
-            f"kept {(lies == 'k').mean():.0%} of the liars' updates, left out {(truth == '-').mean():.0%} of the honest"
+            f"kept {(lies == 'k').mean():.0%} of the liars' updates, excluded {(truth == '-').mean():.0%} of the honest"
         )
     if any("kappa" in line for line in result.lines):
         lines.append(certified(result))

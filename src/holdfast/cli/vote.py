@@ -12,7 +12,7 @@ from rich.text import Text
 from holdfast.cli.example import example
 from holdfast.cli.wide import Screen, say
 from holdfast.elections import Ballot, Numeric
-from holdfast.guarantees.vote import DRAWS, LARGEST, METHODS, Sample, Voters, batch_for, enough, fails, largest_error
+from holdfast.guarantees.vote import DRAWS, MAX_BATCH, METHODS, Sample, Voters, batch_for, enough, fails, largest_error
 
 LABELS = {"ballot": "ballot", "numeric": "loss differences"}
 
@@ -40,36 +40,36 @@ def vote(
     """
     voters = Voters(n, f, cast)
     sample = Sample(gap, batch, 1.0 if deviation is None and range_ is None else deviation, range_)
-    told = record(voters, sample, Numeric(margin=margin), target, seed)
+    fields = record(voters, sample, Numeric(margin=margin), target, seed)
     if as_json:
-        say(json.dumps(told, allow_nan=False))
+        say(json.dumps(fields, allow_nan=False))
     else:
-        show(told, voters, sample)
+        show(fields, voters, sample)
 
 
 def record(voters: Voters, sample: Sample, numeric: Numeric, target: float, seed: int) -> dict[str, Any]:
     """Both elections as plain values."""
-    told: dict[str, Any] = {"n": voters.n, "f": voters.f, "cast": voters.reports, "gap": sample.gap}
-    told |= {"batch": sample.batch, "deviation": sample.deviation, "range": sample.range, "margin": numeric.margin}
-    told |= {"target": target, "largest_error": largest_error(voters, target), "simulated": DRAWS}
-    told["methods"] = {method: METHODS[method] for method in sample.methods}
-    told["errors"] = {method: sample.error(method) for method in sample.methods}
-    told["ballot"] = {"needed": voters.needed, "honest": voters.honest, "tolerated": voters.errors}
-    told["numeric"] = {"cut": voters.f, "kept": voters.kept}
+    fields: dict[str, Any] = {"n": voters.n, "f": voters.f, "cast": voters.reports, "gap": sample.gap}
+    fields |= {"batch": sample.batch, "deviation": sample.deviation, "range": sample.range, "margin": numeric.margin}
+    fields |= {"target": target, "largest_error": largest_error(voters, target), "simulated": DRAWS}
+    fields["methods"] = {method: METHODS[method] for method in sample.methods}
+    fields["errors"] = {method: sample.error(method) for method in sample.methods}
+    fields["ballot"] = {"needed": voters.needed, "honest": voters.honest, "tolerated": voters.errors}
+    fields["numeric"] = {"cut": voters.f, "kept": voters.kept}
     for name, election in (("ballot", Ballot()), ("numeric", numeric)):
         beyond = sample.gap - (numeric.margin if name == "numeric" else 0.0)
         factor = enough(election, voters)
-        told[name]["disagreement"] = max(0.0, beyond) / factor if factor else None
-        told[name]["fails"] = {m: fails(election, voters, sample, m, seed) for m in sample.methods}
-        told[name]["batch"] = {m: batch_for(election, voters, sample, m, target, seed) for m in sample.methods}
-    return told
+        fields[name]["disagreement"] = max(0.0, beyond) / factor if factor else None
+        fields[name]["fails"] = {m: fails(election, voters, sample, m, seed) for m in sample.methods}
+        fields[name]["batch"] = {m: batch_for(election, voters, sample, m, target, seed) for m in sample.methods}
+    return fields
 
 
-def show(told: dict[str, Any], voters: Voters, sample: Sample) -> None:
+def show(fields: dict[str, Any], voters: Voters, sample: Sample) -> None:
     """The same for people."""
-    ballot, numeric, target = told["ballot"], told["numeric"], told["target"]
+    ballot, numeric, target = fields["ballot"], fields["numeric"], fields["target"]
     table = Table("", *LABELS.values(), box=None, pad_edge=False, header_style="bold")
-    table.add_row("wins with", f"{ballot['needed']} of {voters.reports} votes", f"a mean above {told['margin']:g}")
+    table.add_row("wins with", f"{ballot['needed']} of {voters.reports} votes", f"a mean above {fields['margin']:g}")
     left = f"{numeric['kept']} reports are left of {voters.reports}"
     table.add_row("tolerates", f"{ballot['tolerated']} errors of {ballot['honest']} honest voters", left)
     apart = ("any" if one["disagreement"] is None else f"{one['disagreement']:.3g}" for one in (ballot, numeric))
@@ -84,17 +84,21 @@ def show(told: dict[str, Any], voters: Voters, sample: Sample) -> None:
         table.add_row(f"batch for {target:g} ({method.capitalize()})", *batches)
     console = Screen()
     console.print(table)
-    console.print(Text(advice(told)), soft_wrap=True)
+    console.print(Text(advice(fields)), soft_wrap=True)
 
 
-def advice(told: dict[str, Any]) -> str:
+def advice(fields: dict[str, Any]) -> str:
     """One sentence: what batch to take."""
-    if told["gap"] <= told["margin"]:
-        return f"The margin {told['margin']:g} is not below the gap {told['gap']:g}, so loss differences elect Inner."
-    bounds = [min((b for m, b in told[name]["batch"].items() if b and m != "normal"), default=None) for name in LABELS]
-    usual = [told[name]["batch"].get("normal") for name in LABELS]
+    if fields["gap"] <= fields["margin"]:
+        return (
+            f"The margin {fields['margin']:g} is not below the gap {fields['gap']:g}, so loss differences elect Inner."
+        )
+    bounds = [
+        min((b for m, b in fields[name]["batch"].items() if b and m != "normal"), default=None) for name in LABELS
+    ]
+    usual = [fields[name]["batch"].get("normal") for name in LABELS]
     expected = f"; expect {_by(usual)} to do" if any(usual) else ""
-    lost, limit = f"at most {told['target']:g} of the votes are lost", f"batch up to {LARGEST:.2g}"
+    lost, limit = f"at most {fields['target']:g} of the votes are lost", f"batch up to {MAX_BATCH:.2g}"
     if not any(bounds):
         return f"No {limit} proves that {lost}{expected}."
     lacking = [label for label, batch in zip(LABELS.values(), bounds, strict=True) if not batch]

@@ -23,7 +23,7 @@ class Screen(Console):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
-def console(file: bool = False) -> Screen:
+def console(*, file: bool = False) -> Screen:
     """As wide as the terminal; where there is none, or for a file, as wide as need be and without colours."""
     here = Screen()
     return here if here.is_terminal and not file else Screen(width=WIDE, force_terminal=False)

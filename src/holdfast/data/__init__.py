@@ -1,9 +1,12 @@
 """Data sets, and how they are shared among workers. Needs numpy alone until a data set is loaded."""
 
-from holdfast.data.dataset import Dataset, standardised
-from holdfast.data.partition import SPLITS, ByWriter, Dirichlet, Natural, Shards, Uniform, counts, deal
+import typing as _typing
+
+from holdfast.data.dataset import Dataset, standardise_images
+from holdfast.data.partition import SPLITS, ByWriter, Dirichlet, Natural, Shards, Uniform, count_classes, deal
 from holdfast.data.pools import Share
 from holdfast.data.sources import load
+from holdfast.renamed import answer_old_names as _answer_old_names
 
 __all__ = [
     "SPLITS",
@@ -14,8 +17,11 @@ __all__ = [
     "Shards",
     "Share",
     "Uniform",
-    "counts",
+    "count_classes",
     "deal",
     "load",
-    "standardised",
+    "standardise_images",
 ]
+
+if not _typing.TYPE_CHECKING:  # so that mypy still knows every name
+    __getattr__ = _answer_old_names(__name__)

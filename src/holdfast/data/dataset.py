@@ -79,7 +79,7 @@ class Dataset:
         return np.bincount(self.labels, minlength=len(self.classes))
 
 
-def standardised(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[np.float32], ...]:
+def standardise_images(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[np.float32], ...]:
     r"""Each pixel minus its mean over the training images, divided by its standard deviation, in float32.
 
     Parameters
@@ -109,16 +109,16 @@ def standardised(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[np
     Examples
     --------
     >>> import numpy as np
-    >>> from holdfast.data import standardised
-    >>> standardised(np.array([[1.0, 5.0], [3.0, 5.0]]), np.array([[4.0, 6.0]]))
+    >>> from holdfast.data import standardise_images
+    >>> standardise_images(np.array([[1.0, 5.0], [3.0, 5.0]]), np.array([[4.0, 6.0]]))
     (array([[-1.,  0.], [ 1.,  0.]], dtype=float32), array([[2., 0.]], dtype=float32))
     """
     if not len(train):
-        raise BadInput("standardised was given no training images; give at least 1.")
+        raise BadInput("standardise_images was given no training images; give at least 1.")
     for other in others:
         if other.shape[1:] != train.shape[1:]:
             raise BadInput(
-                f"standardised was given images of shapes {train.shape[1:]} and {other.shape[1:]}; give one."
+                f"standardise_images was given images of shapes {train.shape[1:]} and {other.shape[1:]}; give one."
             )
     mean = train.mean(axis=0, dtype=np.float64)
     square = np.zeros_like(mean)

@@ -141,7 +141,7 @@ def fetch(remote: Remote, into: Path, progress: Progress | None = None, timeout:
     if (got := md5(part)) != remote.md5:
         part.unlink()
         raise BadInput(f"{remote.url} has md5 {got} instead of {remote.md5} and was removed; try again later.")
-    os.replace(part, path)
+    os.replace(part, path)  # not by write_whole: what came so far stays in .part, so that a transfer can resume
     return path
 
 

@@ -73,8 +73,8 @@ def idx(path: Path) -> NDArray[np.uint8]:
             while len(data) <= size and (more := stream.read(min(CHUNK, size + 1 - len(data)))):
                 data += more
     if len(data) != size:
-        told = f"{len(data)} bytes" if len(data) < size else "more"
-        raise refuse(path, f"promises {size} bytes after its header and holds {told}")
+        held = f"{len(data)} bytes" if len(data) < size else "more"
+        raise refuse(path, f"promises {size} bytes after its header and holds {held}")
     return np.frombuffer(data, np.uint8).reshape(shape)
 
 

@@ -48,10 +48,10 @@ def quotas(total: int, frequencies: NDArray[np.float64]) -> NDArray[np.int64]:
     array([6, 2, 2])
     """
     shares = total * frequencies
-    found = np.floor(shares).astype(np.int64)
-    order = np.argsort(found - shares, kind="stable")
-    found[order[: total - int(found.sum())]] += 1
-    return found
+    counts = np.floor(shares).astype(np.int64)
+    order = np.argsort(counts - shares, kind="stable")
+    counts[order[: total - int(counts.sum())]] += 1
+    return counts
 
 
 def fitting(sizes: NDArray[Any], frequencies: NDArray[np.float64]) -> int:

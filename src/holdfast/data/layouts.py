@@ -36,13 +36,13 @@ class Layout:
 def there(folder: Path, name: str) -> Path | None:
     """The file of that name in a folder, plain or packed."""
     for pattern in (name, f"{name}.gz"):
-        found = sorted(folder.glob(pattern)) if "*" in pattern else [folder / pattern]
-        if found and os.path.isfile(found[0]):  # False, too, where reading is forbidden
-            return found[0]
+        matches = sorted(folder.glob(pattern)) if "*" in pattern else [folder / pattern]
+        if matches and os.path.isfile(matches[0]):  # False, too, where reading is forbidden
+            return matches[0]
     return None
 
 
-def idx_files(prefix: str = "", test: str = "t10k", transposed: bool = False) -> Layout:
+def idx_files(prefix: str = "", test: str = "t10k", *, transposed: bool = False) -> Layout:
     """Four idx files. EMNIST's images lie on their side and are made upright."""
     names = [
         f"{prefix}{side}-{what}" for side in ("train", test) for what in ("images-idx3-ubyte", "labels-idx1-ubyte")

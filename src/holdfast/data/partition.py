@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.checks import is_whole
 from holdfast.data.dataset import Dataset
 from holdfast.data.frequencies import byclass, fitting, quotas
 from holdfast.data.pools import Decks, Indices, Request, Rng, Share, apiece, cut, divide
@@ -45,14 +46,14 @@ class Mixture(Split):
         decks = [Decks(pool, dataset.labels[pool], rng) for pool in pools]
         train = apiece(dataset, pools[0], ask.train, ask.workers, "training")
         test = apiece(dataset, pools[1], ask.test, ask.workers, "test")
-        both = (decks[0].sizes(classes) > 0) & ((decks[1].sizes(classes) > 0) | (test == 0))
-        if not both.any():
+        usable = (decks[0].sizes(classes) > 0) & ((decks[1].sizes(classes) > 0) | (test == 0))
+        if not usable.any():
             raise BadInput(f"{dataset.name} has no class with images for training and for testing; take more images.")
-        prior = _prior(self, dataset.sizes() * both)
+        prior = _prior(self, dataset.sizes() * usable)
         shares = []
         for _ in range(ask.workers):
             q = np.zeros(classes)
-            q[both] = self.mixture(prior[both], rng)
+            q[usable] = self.mixture(prior[usable], rng)
             shares.append(Share(*(d.take(rng.multinomial(k, q)) for d, k in zip(decks, (train, test), strict=True))))
         return shares
 
@@ -338,12 +339,13 @@ def deal(
     """
     if not isinstance(split, Split):
         raise BadInput(f"deal was given split = {split!r}; give one of {', '.join(SPLITS)}, such as Natural().")
-    if isinstance(rng, bool) or not isinstance(rng, (Rng, int, np.integer)) or (not isinstance(rng, Rng) and rng < 0):
+    if not isinstance(rng, Rng) and not is_whole(rng, least=0):
         raise BadInput(f"deal was given rng = {rng!r}; give a numpy Generator or a seed, a whole number from 0.")
-    return split.shares(dataset, Request(workers, train, test), np.random.default_rng(rng))
+    generator = rng if isinstance(rng, Rng) else np.random.default_rng(int(rng))
+    return split.shares(dataset, Request(workers, train, test), generator)
 
 
-def counts(dataset: Dataset, shares: list[Share]) -> NDArray[np.int64]:
+def count_classes(dataset: Dataset, shares: list[Share]) -> NDArray[np.int64]:
     """Count the training images of each worker in each class.
 
     Parameters
@@ -360,9 +362,9 @@ def counts(dataset: Dataset, shares: list[Share]) -> NDArray[np.int64]:
 
     Examples
     --------
-    >>> from holdfast.data import Uniform, counts, deal, load
+    >>> from holdfast.data import Uniform, count_classes, deal, load
     >>> digits = load("digits")
-    >>> counts(digits, deal(digits, Uniform(), 4, train=100)).sum(axis=1)
+    >>> count_classes(digits, deal(digits, Uniform(), 4, train=100)).sum(axis=1)
     array([100, 100, 100, 100])
     """
     many = len(dataset.classes)

@@ -7,33 +7,28 @@ from pathlib import Path
 import numpy as np
 
 from holdfast.data.dataset import Dataset
-from holdfast.data.partition import counts
+from holdfast.data.partition import count_classes
 from holdfast.data.pools import Share
-from holdfast.errors import BadInput, MissingExtra
+from holdfast.errors import BadInput
+from holdfast.figures import new_figure, save_figure
 
 FORMATS = (".svg", ".png", ".pdf")
 CELL = 0.17  # inches between workers, and between classes with short names
 SEEN = 1.5  # square points; a single image among hundreds is still a dot
-MOST = 400  # workers or classes that can be told apart
+MAX_WORKERS = 400  # workers or classes that can be told apart
 
 
 def draw(dataset: Dataset, shares: list[Share], out: Path, title: str = "") -> None:
     """Training images of each worker in each class, as dots whose area is their number."""
     if out.suffix not in FORMATS:
         raise BadInput(f"{out} was given; the formats are {', '.join(FORMATS)}.")
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("a picture", "matplotlib", "plot") from None
-    table = counts(dataset, shares)
+    table = count_classes(dataset, shares)
     workers, classes = table.shape
-    if not 1 <= workers <= MOST:
-        raise BadInput(f"draw was given {workers} workers; a picture shows 1 to {MOST}.")
+    if not 1 <= workers <= MAX_WORKERS:
+        raise BadInput(f"draw was given {workers} workers; a picture shows 1 to {MAX_WORKERS}.")
     long = max(map(len, dataset.classes)) > 2
     wide = CELL * (2.4 if classes <= 20 else 1)
-    figure = Figure(figsize=(1.6 + max(3.2, wide * classes), 1.3 + long * 0.5 + CELL * max(6, workers)))
-    figure.set_layout_engine("constrained")
+    figure = new_figure(1.6 + max(3.2, wide * classes), 1.3 + long * 0.5 + CELL * max(6, workers))
     axes = figure.subplots()
     most = max(1, int(table.max()))
     largest = (CELL * 72 * 0.98) ** 2
@@ -53,5 +48,4 @@ def draw(dataset: Dataset, shares: list[Share], out: Path, title: str = "") -> N
     axes.set_xlabel("class", fontsize=9)
     axes.set_ylabel("worker", fontsize=9)
     axes.set_title(title or f"{dataset.name}: training images", fontsize=10, loc="left")
-    with rc_context({"svg.hashsalt": "holdfast"}):  # the same file every time
-        figure.savefig(out, metadata={"Date": None} if out.suffix == ".svg" else None, dpi=150)
+    save_figure(figure, out)

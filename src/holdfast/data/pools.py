@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.checks import check_whole
 from holdfast.data.dataset import Dataset
 from holdfast.errors import BadInput
 
 Rng = np.random.Generator
 Indices = NDArray[np.int64]
 USUAL = (5, 1)  # training images to test images, where the request does not say
-MOST = 10**8  # images in all
+MAX_IMAGES = 10**8  # images in all
 SHORT = 0.05  # part of a request that may lack before the official split is given up
 
 
@@ -57,22 +56,13 @@ class Request:
         for name, least in (("workers", 1), ("train", 1), ("test", 0)):
             given = getattr(self, name)
             if given is not None or name == "workers":
-                object.__setattr__(self, name, _whole(name, given, least))
-        if (images := self.workers * ((self.train or 1) + (self.test or 0))) > MOST:
-            raise BadInput(f"deal was asked for {images} images; ask for at most {MOST} in all.")
+                object.__setattr__(self, name, check_whole(given, name, least=least, who="deal"))
+        if (images := self.workers * ((self.train or 1) + (self.test or 0))) > MAX_IMAGES:
+            raise BadInput(f"deal was asked for {images} images; ask for at most {MAX_IMAGES} in all.")
 
     def ratio(self) -> tuple[int, int]:
         """Training images to test images."""
         return (self.train, self.test) if self.train is not None and self.test is not None else USUAL
-
-
-def _whole(name: str, given: Any, least: int) -> int:
-    try:
-        if isinstance(given, bool) or operator.index(given) < least:
-            raise TypeError
-    except TypeError:
-        raise BadInput(f"deal was given {name} = {given!r}; {name} is a whole number, at least {least}.") from None
-    return operator.index(given)
 
 
 def divide(dataset: Dataset, ask: Request, prior: NDArray[np.float64], rng: Rng) -> tuple[Indices, Indices]:
@@ -84,8 +74,8 @@ def divide(dataset: Dataset, ask: Request, prior: NDArray[np.float64], rng: Rng)
     held = dataset.held_out
     if held is not None:
         official = np.flatnonzero(~held), np.flatnonzero(held)
-        asked = ask.train, ask.test
-        if all(_enough(dataset, *one, ask.workers, prior) for one in zip(official, asked, strict=True)):
+        sizes = ask.train, ask.test
+        if all(_enough(dataset, *one, ask.workers, prior) for one in zip(official, sizes, strict=True)):
             return official
     shuffled = rng.permutation(len(dataset))
     return cut(shuffled[np.argsort(dataset.labels[shuffled], kind="stable")], ask.ratio())

@@ -115,10 +115,10 @@ def load(name: str, folder: str | Path | None = None) -> Dataset:
     source = known(name)
     if not source.layouts:
         return Dataset(name, *EMBEDDED[name](), source.classes)
-    found = find(name, folder)
-    if found is None:
+    place = find(name, folder)
+    if place is None:
         raise BadInput(missing(name, folder))
-    layout, at = found
+    layout, at = place
     parts = layout.read(at, len(source.classes))
     return Dataset(name, parts.images, parts.labels, source.classes, parts.held_out, parts.writers)
 

@@ -162,14 +162,14 @@ class Robust:
         opened, self.open = self.open, []
         buffers = [one.buffer for one in opened]
         layout = Layout(tuple(tuple(b.shape) for b in buffers), tuple(_named(buffers)), wire.n)
-        words = f"{self.rule!r} {layout.shapes} {layout.kinds} {self.seed} {self.step} {bool(self.last)}"
-        explain = wire.agreed(words, self.ledger.path is not None)
+        signature = f"{self.rule!r} {layout.shapes} {layout.kinds} {self.seed} {self.step} {bool(self.last)}"
+        explain = wire.agreed(signature, wish=self.ledger.path is not None)
         came = {kind: (one.got, one.work) for kind, one in zip(layout.kinds, opened, strict=True)}
         exchange = Exchange.arrived(wire, layout, came)
         try:
             start = exchange.start([one.holding(self.last) for one in opened]) if self.last else None
             rng = np.random.default_rng((self.seed, self.step))
-            self.decision = decided(self.rule, exchange, rng, start, explain)
+            self.decision = decided(self.rule, exchange, rng, start, explain=explain)
         except BadInput as refusal:
             self._skip(buffers, str(refusal))
         else:
@@ -178,7 +178,7 @@ class Robust:
             if any("start" in stage.anchors for stage in self.rule.stages()):
                 self.last = {p: g.clone() for one in opened for p, g in one.gradients.items()}
         if self.momentum is not None:
-            self.momentum.keep(self.decision is not None and wire.rank not in self.decision.dropped)
+            self.momentum.keep(sound=self.decision is not None and wire.rank not in self.decision.dropped)
         exchange.sent = [one.flat for one in opened if one.flat.data_ptr() != one.buffer.data_ptr()]
         exchange.close()
         at(self.step, done=True)

@@ -13,7 +13,7 @@ import numpy as np
 from holdfast.decision import Decision
 from holdfast.disk import open_regular
 
-FAR, MOST = 5.0, 1e300  # times the middle distance: from where somebody is called far, and the most that is told
+FAR, MAX_TIMES = 5.0, 1e300  # times the middle distance: from where somebody is called far, and the most that is told
 
 
 def add(path: Path, line: dict[str, Any], *, follow: bool = False) -> None:
@@ -37,24 +37,24 @@ def open_lines(path: Path, *, follow: bool = False) -> IO[bytes]:
 
 
 def named(decision: Decision, names: Sequence[str]) -> dict[str, Any]:
-    """Who was kept, left out or dropped, and why; who of the left out was far, in distances of the middle one.
+    """Who was kept, excluded or dropped, and why; who of the excluded was far, in distances of the middle one.
 
     A note, such as that f was lowered, is there if the decision has one.
     """
     note = {"note": decision.note} if decision.note else {}
     return note | {
         "kept": [names[i] for i in decision.kept],
-        "left_out": {names[i]: decision.rule.why for i in decision.left_out},
+        "excluded": {names[i]: decision.rule.why for i in decision.excluded},
         "dropped": {names[i]: why for i, why in decision.dropped.items()},
         "far": {names[i]: times for i, times in _far(decision).items()},
     }
 
 
 def _far(decision: Decision) -> dict[int, float]:
-    """A rule leaves f out in every round, sound or not; those that stand far off are another matter."""
+    """A rule excludes f in every round, sound or not; those that stand far off are another matter."""
     radii = decision.radii()
     if radii is None or not (middle := float(np.nanmedian(radii))) > 0:
         return {}
     with np.errstate(over="ignore"):
-        times = np.minimum(radii / middle, MOST)
-    return {i: float(f"{times[i]:.3g}") for i in decision.left_out if times[i] > FAR}
+        times = np.minimum(radii / middle, MAX_TIMES)
+    return {i: float(f"{times[i]:.3g}") for i in decision.excluded if times[i] > FAR}

@@ -93,9 +93,9 @@ def estimate(runs: Iterable[Run], data: Path | None, jobs: int) -> float:
     for run in runs:
         kinds.setdefault((run.two_phase, isinstance(run.attack, SEARCHES)), []).append(run)
     total = 0.0
-    for some in kinds.values():
-        start, pace = _pace(some[len(some) // 2], data)
-        total += sum(start + run.rounds * pace for run in some)
+    for alike in kinds.values():
+        start, pace = _pace(alike[len(alike) // 2], data)
+        total += sum(start + run.rounds * pace for run in alike)
     return total / max(1, jobs)
 
 

@@ -49,7 +49,9 @@ def _carried_out(
     if not jobs:
         return
     ray = _connected(address)
-    task = ray.remote(num_cpus=1, max_retries=0)(_one)  # tries are counted here, so that lack of memory counts too
+    task = ray.remote(num_cpus=1, max_retries=0)(
+        _train_one
+    )  # tries are counted here, so that lack of memory counts too
     where = None if data is None else str(Path(data).absolute())
     waiting, later, tried = deque(jobs), dict[Any, float](), Counter[Any]()
     out: dict[Any, tuple[Any, ExitStack]] = {}
@@ -173,7 +175,7 @@ def _refused(name: Any, place: Path | None, error: Exception) -> News:
     return News(name, "failed", why=str(error))
 
 
-def _one(version: str, text: str, begun: Files, data: str | None) -> tuple[str, Files]:
+def _train_one(version: str, text: str, begun: Files, data: str | None) -> tuple[str, Files]:
     """What a node does: a run in a folder of its own; why it failed, if it did, and all that it wrote if it began."""
     if version != __version__:
         return f"a node has holdfast {__version__} and the sweep {version}; install the same on both.", {}

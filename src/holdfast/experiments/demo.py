@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from holdfast.attacks import ALIE, PGA, Canvass, Empire, Mimic, MinMax, MinSum, NoAttack, ScaledVariance, Spread, seven
+from holdfast.attacks import (
+    ALIE,
+    PGA,
+    Canvass,
+    Empire,
+    Mimic,
+    MinMax,
+    MinSum,
+    NoAttack,
+    ScaledVariance,
+    Spread,
+    list_paper_attacks,
+)
 from holdfast.elections import Numeric
 from holdfast.rules import CWTM, Average, GeometricMedian, Krum, MeanExact, MeanwO, OuterMean
 from holdfast.training import Result, Run
@@ -21,7 +33,7 @@ RULES: dict[str, Any] = {
     "Mean2P": Mean2P(f=LIARS),
     "Mean2P+": TwoPhase(MeanExact(f=LIARS), OuterMean(f=LIARS), Numeric()),
 }
-SAID = {
+DESCRIPTIONS = {
     "LF": "labels are permuted",
     "SF": "updates times -1",
     "Gauss": "noise as long as the update",
@@ -42,7 +54,7 @@ HARDER: dict[str, tuple[Any, str]] = {
 }
 NONE = {"none": (NoAttack(), "nobody lies")}
 SETS: dict[str, dict[str, tuple[Any, str]]] = {
-    "paper": {**NONE, **{name: (attack, SAID[name]) for name, attack in seven().items()}},
+    "paper": {**NONE, **{name: (attack, DESCRIPTIONS[name]) for name, attack in list_paper_attacks().items()}},
     "harder": {**NONE, **HARDER},
 }
 BASE = Run(

@@ -42,10 +42,17 @@ def rows(entries: Iterable[Entry]) -> list[Row]:
     return [_row(one) for one in entries]
 
 
-def _row(one: Entry) -> Row:
-    last = one.evaluations[-1] if one.state == "done" and one.evaluations else {}
-    known = {**one.facts, **last, "key": one.key, "state": one.state, "seconds": one.seconds, **one.run.record()}
-    return {name: known.get(name) for name in COLUMNS} | {"rounds_done": one.facts.get("rounds")}
+def _row(entry: Entry) -> Row:
+    last = entry.evaluations[-1] if entry.state == "done" and entry.evaluations else {}
+    known = {
+        **entry.facts,
+        **last,
+        "key": entry.key,
+        "state": entry.state,
+        "seconds": entry.seconds,
+        **entry.run.record(),
+    }
+    return {name: known.get(name) for name in COLUMNS} | {"rounds_done": entry.facts.get("rounds")}
 
 
 def picked(entries: Sequence[Entry], where: Iterable[str] = (), sort: Iterable[str] = ()) -> list[Entry]:
@@ -54,14 +61,14 @@ def picked(entries: Sequence[Entry], where: Iterable[str] = (), sort: Iterable[s
     What is not known comes last.
     """
     tests = [meets(text, COLUMNS) for text in where]
-    found = [(row, one) for row, one in zip(rows(entries), entries, strict=True) if all(test(row) for test in tests)]
+    pairs = [(row, one) for row, one in zip(rows(entries), entries, strict=True) if all(test(row) for test in tests)]
     for word in reversed(list(sort)):
         if (column := word.removeprefix("-")) not in COLUMNS:
             raise BadInput(unknown(column, COLUMNS, "column"))
-        known = [pair for pair in found if pair[0][column] is not None]
+        known = [pair for pair in pairs if pair[0][column] is not None]
         known.sort(key=lambda pair: pair[0][column], reverse=word != column)
-        found = known + [pair for pair in found if pair[0][column] is None]
-    return [one for _, one in found]
+        pairs = known + [pair for pair in pairs if pair[0][column] is None]
+    return [one for _, one in pairs]
 
 
 def compared(entries: Iterable[Entry], field: str) -> list[tuple[Row, dict[Any, float | None]]]:
@@ -69,11 +76,11 @@ def compared(entries: Iterable[Entry], field: str) -> list[tuple[Row, dict[Any, 
     if field not in RECORD:
         raise BadInput(unknown(field, RECORD, "field of a run"))
     groups: dict[str, tuple[Row, dict[Any, float | None]]] = {}
-    for one in entries:
-        others = one.run.record()
+    for entry in entries:
+        others = entry.run.record()
         value = others.pop(field)
-        _, found = groups.setdefault(json.dumps(others), (others, {}))
-        found[value] = one.accuracy if found.get(value) is None else found[value]
+        _, accuracies = groups.setdefault(json.dumps(others), (others, {}))
+        accuracies[value] = entry.accuracy if accuracies.get(value) is None else accuracies[value]
     return list(groups.values())
 
 
@@ -82,20 +89,20 @@ def write(entries: Iterable[Entry], out: Path | str) -> int:
 
     A .jsonl file is an archive, which is a store again; it has the runs that are done.
     """
-    out, found = Path(out), list(entries)
+    out, chosen = Path(out), list(entries)
     if (ending := out.suffix.lower()) not in WRITERS:
         raise BadInput(f"{out} was given to write runs to; the formats are {', '.join(WRITERS)}.")
     if ending == ".jsonl":
-        done = {one.key: one for one in found if one.state == "done"}
-        found = [done[name] for name in sorted(done)]
-    if not found:
+        done = {one.key: one for one in chosen if one.state == "done"}
+        chosen = [done[name] for name in sorted(done)]
+    if not chosen:
         raise BadInput(f"{out} was given no run{' that is done' * (ending == '.jsonl')}, so it is not written.")
-    data = WRITERS[ending](found)
+    data = WRITERS[ending](chosen)
     try:
         write_whole(out, data)
     except OSError as error:
         raise BadInput(f"{out} cannot be written ({error.strerror}); make room or name another file.") from None
-    return len(found)
+    return len(chosen)
 
 
 def _csv(entries: list[Entry]) -> bytes:
@@ -137,10 +144,10 @@ def tensorboard(entries: Iterable[Entry], store: Store, folder: Path | str) -> i
     except ImportError as error:
         missing = (error.name or "tensorboard").partition(".")[0]
         raise MissingExtra("a file for TensorBoard", missing) from None
-    places, found = _places(store), {one.key: one for one in entries}
+    places, by_key = _places(store), {one.key: one for one in entries}
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        for name, one in found.items():
+        for name, one in by_key.items():
             with tempfile.TemporaryDirectory(dir=folder, prefix=".") as beside:
                 with SummaryWriter(beside) as board:
                     for step, tag, value in _scalars(one, places.get(name)):
@@ -148,7 +155,7 @@ def tensorboard(entries: Iterable[Entry], store: Store, folder: Path | str) -> i
                 _moved(Path(beside), Path(folder) / _name(one))
     except OSError as error:
         raise BadInput(f"{folder} cannot be written ({error.strerror}); make room or name another folder.") from None
-    return len(found)
+    return len(by_key)
 
 
 def _places(store: Store) -> dict[str, Path]:
@@ -160,20 +167,21 @@ def _places(store: Store) -> dict[str, Path]:
     return places
 
 
-def _scalars(one: Entry, place: Path | None) -> Iterator[tuple[int, str, float]]:
-    for line in one.evaluations:
+def _scalars(entry: Entry, place: Path | None) -> Iterator[tuple[int, str, float]]:
+    for line in entry.evaluations:
         yield from ((line["round"], tag, line[tag]) for tag in EVALUATED if line.get(tag) is not None)
     for line in lines_of(place) if place else ():
         yield from ((line["round"] + 1, tag, line[tag]) for tag in EVERY_ROUND if line.get(tag) is not None)
 
 
-def _name(one: Entry) -> str:
+def _name(entry: Entry) -> str:
     """What TensorBoard calls the run."""
-    words = (short(repr(one.run.rule))[:80], repr(one.run.attack)[:80], one.key[:8])
-    return re.sub(r"[^\w.,=()-]+", "_", "-".join(words))
+    parts = (short(repr(entry.run.rule))[:80], repr(entry.run.attack)[:80], entry.key[:8])
+    return re.sub(r"[^\w.,=()-]+", "_", "-".join(parts))
 
 
 def _moved(source: Path, target: Path) -> None:
+    """Replace a run's event files. TensorBoard writes and names them itself, so `write_whole` cannot."""
     target.mkdir(exist_ok=True)
     for old in target.glob("events.out.tfevents.*"):
         old.unlink()

@@ -16,7 +16,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from holdfast.attacks import ALIE, PGA, Canvass, LabelFlip, MinMax, NoAttack, Spread, seven
+from holdfast.attacks import ALIE, PGA, Canvass, LabelFlip, MinMax, NoAttack, Spread, list_paper_attacks
 from holdfast.data import Uniform
 from holdfast.data.sources import find
 from holdfast.errors import BadInput, plural
@@ -30,7 +30,7 @@ Cell = tuple[str, str]
 """(rule, attack) by the names of the table."""
 EIGHT = ("Avg", "GM", "CClip", "CWM", "CWTM", "Krum", "Cent2P", "Mean2P")
 FOUR = ("Cent1P", "Mean1P", "Cent2P", "Mean2P")
-SEVEN = tuple(seven())
+SEVEN = tuple(list_paper_attacks())
 SIX = SEVEN[:-1]
 MAIN = "homogeneous 0.4"
 VOTES = (3, 24, 96)
@@ -55,9 +55,9 @@ BEYOND_RULES = {
     "Avg": "Average()",
 }
 BEYOND_ATTACKS: dict[str, Any] = {
-    **{name: seven(text=False)[name] for name in ("SF", "Omn")},
-    "Empire~": Spread(seven(text=False)["Empire"]),
-    "SV~": Spread(seven(text=False)["SV"]),
+    **{name: list_paper_attacks(text=False)[name] for name in ("SF", "Omn")},
+    "Empire~": Spread(list_paper_attacks(text=False)["Empire"]),
+    "SV~": Spread(list_paper_attacks(text=False)["SV"]),
     "ALIE": ALIE(),
     "MinMax": MinMax(),
     "PGA~": PGA(spread=True),
@@ -84,7 +84,7 @@ class Setting:
     def caption(self, data: str, own: str = "", leave: Collection[str] = ()) -> str:
         """What was run, in one sentence, and what of the paper's was not; `own`: what the paper does not have."""
         voted = "program: all" if self.preset == "program" else "text: 3"
-        words = {
+        phrases = {
             "preset": own or f"Preset {self.preset}",
             "rounds": f"{self.rounds:,} rounds" + " (paper: 1,500)" * (self.rounds != 1500),
             "seeds": f"{self.seeds} {plural(self.seeds, 'seed')}" + " (paper: 5)" * (not own),
@@ -93,7 +93,7 @@ class Setting:
         other = self.sets[data]
         known = {data: "", "emnist": ", on EMNIST (the same characters as FEMNIST, prepared otherwise)"}
         instead = known.get(other, f", on {other} instead of {data}: not comparable")
-        return f"{', '.join(text for name, text in words.items() if name not in leave)}{instead}."
+        return f"{', '.join(text for name, text in phrases.items() if name not in leave)}{instead}."
 
 
 @dataclass(frozen=True)
@@ -115,12 +115,12 @@ class Table:
     def run(self, cell: Cell, setting: Setting, seed: int = 0) -> Run:
         """One cell."""
         data = setting.sets[self.data]
-        words: dict[str, Any] = {"data": data, "rounds": setting.rounds, "every": min(setting.every, setting.rounds)}
-        words |= {"seed": seed, "vote_batch": setting.vote_batch, "probe": 0, **_sizes(data), **self.changes}
+        fields: dict[str, Any] = {"data": data, "rounds": setting.rounds, "every": min(setting.every, setting.rounds)}
+        fields |= {"seed": seed, "vote_batch": setting.vote_batch, "probe": 0, **_sizes(data), **self.changes}
         if self.name.startswith("beyond"):
-            return _by_frequency(_beyond(*cell, self.rate, words))
+            return _by_frequency(_beyond(*cell, self.rate, fields))
         text = setting.preset == "text"
-        run = _by_frequency(paper(*cell, self.rate, text, **words))
+        run = _by_frequency(paper(*cell, self.rate, text=text, **fields))
         if isinstance(run.attack, LabelFlip) and data not in ("emnist", "femnist"):
             run = run.changed(attack=LabelFlip() if text or data != "cifar10" else NoAttack())  # the program has none
         return run
@@ -133,11 +133,11 @@ def _by_frequency(run: Run) -> Run:
     return run
 
 
-def _beyond(rule: str, attack: str, rate: float, words: Mapping[str, Any]) -> Run:
+def _beyond(rule: str, attack: str, rate: float, fields: Mapping[str, Any]) -> Run:
     """A cell that the paper does not have, without the program's peculiarities."""
     f = RATES[rate][1]
     made = parse(BEYOND_RULES[rule].format(f=f), AGGREGATORS)
-    return paper("Avg", "none", rate, **words).changed(rule=made, attack=BEYOND_ATTACKS[attack], byzantine=f)
+    return paper("Avg", "none", rate, **fields).changed(rule=made, attack=BEYOND_ATTACKS[attack], byzantine=f)
 
 
 HETEROGENEOUS = {"split": "Dirichlet(alpha=0.1)"}
@@ -167,12 +167,15 @@ def table(name: str, rate: float | None = None) -> Table:
 @cache
 def printed() -> dict[tuple[str, str, str], tuple[float, float | None]]:
     """(table, rule, attack) -> (accuracy, deviation over seeds) as they print it; "Worst" is an attack too."""
-    found = {}
+    accuracies = {}
     text = files("holdfast.experiments").joinpath("printed.csv").read_text()
     for row in csv.DictReader(text.splitlines()):
         name = {"cifar10": "cifar", "ablation": "ablation"}.get(row["table"], f"{row['table']} {row['rate']}")
-        found[name, row["rule"], row["attack"]] = (float(row["accuracy"]), float(row["std"]) if row["std"] else None)
-    return found
+        accuracies[name, row["rule"], row["attack"]] = (
+            float(row["accuracy"]),
+            float(row["std"]) if row["std"] else None,
+        )
+    return accuracies
 
 
 def reference(name: str) -> dict[Cell, float]:
@@ -182,16 +185,16 @@ def reference(name: str) -> dict[Cell, float]:
 
 @cache
 def _cells() -> dict[str, tuple[str, str, str]]:
-    found = {}
+    cells = {}
     for name, rule, attack in printed():
         if attack in TABLES[name].attacks:
             for preset, sets in product(("program", "text"), (PAPERS, ON_EMNIST)):
                 run = TABLES[name].run((rule, attack), Setting(preset=preset, sets=sets))
-                found[_told(run)] = (name, rule, attack)
-    return found
+                cells[_key_of_cell(run)] = (name, rule, attack)
+    return cells
 
 
-def _told(run: Run) -> str:
+def _key_of_cell(run: Run) -> str:
     return json.dumps({name: value for name, value in run.record().items() if name not in LOOSE})
 
 
@@ -203,7 +206,7 @@ def cell_of(run: Run) -> tuple[str, str, str] | None:
     >>> cell_of(Run(rule="Krum(f=2)")) is None
     True
     """
-    return _cells().get(_told(run))
+    return _cells().get(_key_of_cell(run))
 
 
 def trained(name: str, setting: Setting, entries: Iterable[Entry]) -> dict[Cell, list[Entry]]:
@@ -218,14 +221,14 @@ def trained(name: str, setting: Setting, entries: Iterable[Entry]) -> dict[Cell,
 
 def measured(name: str, setting: Setting, entries: Iterable[Entry]) -> dict[Cell, list[float]]:
     """Their accuracies."""
-    found = trained(name, setting, entries)
-    return {cell: [one.accuracy for one in some if one.accuracy is not None] for cell, some in found.items()}
+    by_cell = trained(name, setting, entries)
+    return {cell: [one.accuracy for one in runs if one.accuracy is not None] for cell, runs in by_cell.items()}
 
 
-def difference(name: str, found: Mapping[Cell, list[float]]) -> float | None:
+def difference(name: str, accuracies: Mapping[Cell, list[float]]) -> float | None:
     """The mean absolute difference of our means to the printed numbers."""
     theirs = reference(name)
-    off = [abs(sum(values) / len(values) - theirs[cell]) for cell, values in found.items() if cell in theirs]
+    off = [abs(sum(values) / len(values) - theirs[cell]) for cell, values in accuracies.items() if cell in theirs]
     return sum(off) / len(off) if off else None
 
 
@@ -258,10 +261,10 @@ def readings(setting: Setting) -> dict[tuple[str, str, str], Run]:
 def draws(setting: Setting, many: int = 4) -> dict[tuple[str, int, int | None], Run]:
     """(rule, seed, draw) -> run: how much of a heterogeneous number is the split's draw, how much the seed."""
     hetero = TABLES["heterogeneous 0.2"]
-    both = [(0, None), *((0, draw) for draw in range(1, many + 1)), *((seed, 0) for seed in range(1, many + 1))]
+    pairs = [(0, None), *((0, draw) for draw in range(1, many + 1)), *((seed, 0) for seed in range(1, many + 1))]
     return {
         (rule, seed, draw): hetero.run((rule, "Gauss"), setting, seed).changed(draw=draw)
-        for seed, draw in both
+        for seed, draw in pairs
         for rule in ("Avg", "Krum", "CWTM")
     }
 
@@ -272,5 +275,5 @@ def everything(setting: Setting) -> dict[str, Run]:
     tables = [run for name in names for run in TABLES[name].runs(setting).values()]
     first = sum(len(TABLES[name].runs(setting)) for name in ORDER[:3])
     between = [*readings(setting).values(), *draws(setting).values(), *votes(setting).values()]
-    found = [*tables[:first], *between, *tables[first:]]
-    return {key(run): run for run in found}
+    ordered = [*tables[:first], *between, *tables[first:]]
+    return {key(run): run for run in ordered}

@@ -22,7 +22,7 @@ from holdfast.training import Result, Run, train
 from holdfast.training.folder import InUse
 
 Key = TypeVar("Key")
-TOLD = 0.5  # seconds between two messages of a run
+SECONDS_BETWEEN_NEWS = 0.5  # seconds between two messages of a run
 AGAIN = 1.0  # seconds until a run that another process has is looked at again
 
 
@@ -123,9 +123,9 @@ class _Hand:
         """What there is to tell; waits for it."""
         try:
             assert self.pipe is not None
-            found = News(self.key, **self.pipe.recv())
+            came = News(self.key, **self.pipe.recv())
             self.heard = True
-            return found
+            return came
         except (EOFError, OSError):
             self.process.join()
             code, self.process = self.process.exitcode, None
@@ -142,8 +142,8 @@ class _Hand:
 
 def _ready(hands: list[_Hand]) -> list[_Hand]:
     """Those that have something to tell; waits for one, but not for long."""
-    told = wait([hand.pipe for hand in hands if hand.pipe is not None], timeout=AGAIN)
-    return [hand for hand in hands if hand.pipe in told]
+    ready = wait([hand.pipe for hand in hands if hand.pipe is not None], timeout=AGAIN)
+    return [hand for hand in hands if hand.pipe in ready]
 
 
 def _serve(pipe: Connection, data: Path | None) -> None:
@@ -154,18 +154,18 @@ def _serve(pipe: Connection, data: Path | None) -> None:
             run, place = pipe.recv()
         except EOFError:
             return
-        pipe.send(_one(run, place, data, pipe))
+        pipe.send(_train_one(run, place, data, pipe))
 
 
-def _one(run: Run, place: Path | None, data: Path | None, pipe: Connection) -> dict[str, Any]:
+def _train_one(run: Run, place: Path | None, data: Path | None, pipe: Connection) -> dict[str, Any]:
     last = time.monotonic()
 
     def tell(line: dict[str, Any]) -> None:
         nonlocal last
-        found = line.get("evaluation", {}).get("accuracy")
-        if found is not None or time.monotonic() - last > TOLD:
+        accuracy = line.get("evaluation", {}).get("accuracy")
+        if accuracy is not None or time.monotonic() - last > SECONDS_BETWEEN_NEWS:
             last = time.monotonic()
-            pipe.send({"what": "round", "round": line["round"] + 1, "accuracy": found})
+            pipe.send({"what": "round", "round": line["round"] + 1, "accuracy": accuracy})
 
     try:
         result = train(run, place, data=data, on_round=tell)

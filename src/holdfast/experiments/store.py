@@ -11,17 +11,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from holdfast.disk import NotRegular, read_note, read_regular
+from holdfast.disk import NotRegular, read_note, read_regular, write_text
 from holdfast.errors import BadInput
+from holdfast.jsonable import finite_or_none
 from holdfast.training import Run
 from holdfast.training.code import read_code
-from holdfast.training.folder import FORMAT, Folder, first_of, in_use, lines_of, read_record, write_text
+from holdfast.training.folder import FORMAT, Folder, first_of, in_use, lines_of, read_record
 from holdfast.training.own import named
 
 __all__ = ["Entry", "Store", "key"]
 
 Line = dict[str, Any]
-MOST = 400  # letters of a complaint
+MAX_COMPLAINT = 400  # letters of a complaint
 ARCHIVE = "archive.jsonl"
 READING = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)  # of damaged files
 STATES = ("done", "running", "begun", "failed")
@@ -111,8 +112,8 @@ class Entry:
         list of (int, float)
             In the order of the rounds.
         """
-        found = ((line["round"], line.get(name)) for line in self.evaluations)
-        return [(at, value) for at, value in found if value is not None]
+        values = ((line["round"], line.get(name)) for line in self.evaluations)
+        return [(at, value) for at, value in values if value is not None]
 
     def text(self) -> str:
         """Return the entry as one line of an archive."""
@@ -165,14 +166,22 @@ class Entry:
     def check_numbers(self) -> None:
         """Refuse numbers that no round has, as of metrics that were damaged."""
         facts = [value for name, value in self.facts.items() if name != "workers"]
-        told = [value for line in self.evaluations for value in line.values()]
+        measured = [value for line in self.evaluations for value in line.values()]
         each = self.facts.get("workers")
-        told += each if isinstance(each, list) else [each]
-        if not all(value is None or _number(value) for value in (self.seconds, *facts, *told)):
+        measured += each if isinstance(each, list) else [each]
+        if not all(value is None or sound_number(value) is not None for value in (self.seconds, *facts, *measured)):
             raise BadInput("its evaluations, facts or seconds are not finite numbers")
 
 
-def told(run: Run, state: str, lines: Iterable[Line], **words: Any) -> Entry:
+def summarise_run(
+    run: Run,
+    state: str,
+    lines: Iterable[Line],
+    *,
+    seconds: float | None = None,
+    why: str = "",
+    code: Iterable[str] = (),
+) -> Entry:
     """The entry of a run whose rounds these are."""
     lines = list(lines)
     evaluations = [
@@ -191,7 +200,7 @@ def told(run: Run, state: str, lines: Iterable[Line], **words: Any) -> Entry:
         "averaged": last.get("averaged", {}).get("accuracy"),
         "workers": last.get("evaluation", {}).get("workers"),
     }
-    return Entry(key(run), run, state, evaluations, facts, **words)
+    return Entry(key(run), run, state, evaluations, facts, seconds=seconds, why=why, code=list(code))
 
 
 class Store:
@@ -222,8 +231,8 @@ class Store:
     @cached_property
     def archived(self) -> tuple[dict[str, Entry], list[str]]:
         """The runs of the folder's archive that are done, and complaints."""
-        kept = self.path / ARCHIVE
-        entries, complaints = archive(kept) if os.path.lexists(kept) else ([], [])
+        path = self.path / ARCHIVE
+        entries, complaints = archive(path) if os.path.lexists(path) else ([], [])
         return {one.key: one for one in entries if one.state == "done"}, complaints
 
     def place(self, run: Run) -> Path:
@@ -275,10 +284,15 @@ class Store:
             return archive(self.path, follow=True)
         if (self.path / "record.json").exists():
             raise BadInput(f"{self.path} is one run and no store; name the folder that it lies in.")
-        found = [(str(one), one) for one in sorted(self.path.iterdir()) if one.is_dir() and one.name[0] != "."]
-        entries, complaints = apart((where, lambda one=one: entry(one)) for where, one in found)
-        folders = [one for one in entries if one.key not in self.archived[0]]
-        return sorted([*self.archived[0].values(), *folders], key=lambda one: one.key), [*complaints, *self.archived[1]]
+        places = [
+            (str(place), place) for place in sorted(self.path.iterdir()) if place.is_dir() and place.name[0] != "."
+        ]
+        entries, complaints = apart((where, lambda place=place: entry(place)) for where, place in places)
+        folders = [place for place in entries if place.key not in self.archived[0]]
+        return sorted([*self.archived[0].values(), *folders], key=lambda place: place.key), [
+            *complaints,
+            *self.archived[1],
+        ]
 
 
 def archive(path: Path, *, follow: bool = False) -> tuple[list[Entry], list[str]]:
@@ -291,15 +305,15 @@ def archive(path: Path, *, follow: bool = False) -> tuple[list[Entry], list[str]
     return list({one.key: one for one in entries}.values()), complaints
 
 
-def apart(found: Iterable[tuple[str, Any]]) -> tuple[list[Entry], list[str]]:
+def apart(readers: Iterable[tuple[str, Any]]) -> tuple[list[Entry], list[str]]:
     """What could be read, by pairs of where and how; and a sentence on each that could not."""
     entries, complaints = [], []
-    for where, one in found:
+    for where, read in readers:
         try:
-            entries.append(one())
+            entries.append(read())
         except READING as error:
             said = str(error) if isinstance(error, BadInput) else f"it holds no run ({type(error).__name__}: {error})"
-            said = said.rstrip(".")[:MOST]
+            said = said.rstrip(".")[:MAX_COMPLAINT]
             complaints.append(said + "." if said.startswith(where) else f"{where}: {said}.")
     return entries, complaints
 
@@ -331,13 +345,14 @@ def entry(place: Path) -> Entry:
         return Entry(**vars(summary) | {"seconds": seconds, "code": read_code(place)})
     why = why_failed(place) if state == "failed" else ""
     lines: Iterable[Line] = first_of(place, run.rounds) if state == "done" else lines_of(place)
-    found = told(run, state, lines, seconds=seconds, why=why, code=read_code(place))
-    found.check_numbers()
-    return found
+    read = summarise_run(run, state, lines, seconds=seconds, why=why, code=read_code(place))
+    read.check_numbers()
+    return read
 
 
-def _number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < 1e300
+def sound_number(value: object) -> float | None:
+    """A number of a record; None for what a damaged record holds instead."""
+    return finite_or_none(value, below=1e300)
 
 
 def _sound(place: Path, run: Run) -> bool:
@@ -362,20 +377,21 @@ def why_failed(place: Path) -> str:
 def summarise(place: Path, run: Run) -> None:
     """Leave beside a finished run what reports need, so that they need not read all of its rounds."""
     if not (place / "summary.json").exists():
-        write_text(place / "summary.json", told(run, "done", Folder(place, run).whole(), code=read_code(place)).text())
+        write_text(
+            place / "summary.json", summarise_run(run, "done", Folder(place, run).whole(), code=read_code(place)).text()
+        )
 
 
 def _summary(place: Path, name: str) -> Entry | None:
     try:
-        found = Entry.read(read_regular(place / "summary.json"))
+        summary = Entry.read(read_regular(place / "summary.json"))
     except READING:
         return None
-    return found if found.key == name else None
+    return summary if summary.key == name else None
 
 
 def _seconds(path: Path) -> float | None:
     try:
-        found = json.loads(read_note(path))["seconds"]
-        return float(found) if _number(found) else None
+        return sound_number(json.loads(read_note(path))["seconds"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

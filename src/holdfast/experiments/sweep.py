@@ -12,20 +12,21 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from holdfast.disk import write_text
 from holdfast.errors import BadInput
 from holdfast.experiments.pool import News, carried_out
 from holdfast.experiments.store import Store, key, why_failed
 from holdfast.experiments.where import condition
 from holdfast.spec import unknown
 from holdfast.training import Run
-from holdfast.training.folder import set_damaged_aside, write_text
+from holdfast.training.folder import set_damaged_aside
 
 __all__ = ["only", "read", "runs", "sweep"]
 
 Runs = dict[str, Run]
 PLURAL = {"rules": "rule", "attacks": "attack", "rates": "rate", "splits": "split", "seeds": "seed"}
 KNOWN = {one.name for one in fields(Run)} | {"rate"}
-MOST = 100_000  # runs of a sweep
+MAX_RUNS = 100_000  # runs of a sweep
 
 
 def read(path: Path | str) -> Runs:
@@ -102,40 +103,42 @@ def runs(grid: Mapping[str, Any]) -> Runs:
             raise BadInput(unknown(str(name), sorted(KNOWN | set(PLURAL)), "key of a sweep"))
         if field in axes:
             raise BadInput(f"a sweep was given {field!r} twice, as {name!r} too; say it once.")
-        axes[field] = list(range(min(given, MOST + 1))) if name == "seeds" and type(given) is int else _listed(given)
+        axes[field] = (
+            list(range(min(given, MAX_RUNS + 1))) if name == "seeds" and type(given) is int else _listed(given)
+        )
         if not axes[field]:
             raise BadInput(f"a sweep was given no {name}; name at least one.")
     if "rule" not in axes:
         raise BadInput("a sweep was given no rules; name at least one, such as rules = ['MeanwO(f={f})'].")
     if {"rate", "byzantine"} <= set(axes):
         raise BadInput("a sweep was given both rates and byzantine; say one of them.")
-    if (many := math.prod(map(len, axes.values()))) > MOST:
-        raise BadInput(f"a sweep was given {many:,} combinations or more; it takes {MOST:,} at most.")
-    found = [_run(dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
-    return {key(run): run for run in found}
+    if (many := math.prod(map(len, axes.values()))) > MAX_RUNS:
+        raise BadInput(f"a sweep was given {many:,} combinations or more; it takes {MAX_RUNS:,} at most.")
+    listed = [_run(dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
+    return {key(run): run for run in listed}
 
 
-def _run(words: dict[str, Any]) -> Run:
-    workers = words.get("workers", Run.workers)
-    if (rate := words.pop("rate", None)) is not None:
+def _run(fields: dict[str, Any]) -> Run:
+    workers = fields.get("workers", Run.workers)
+    if (rate := fields.pop("rate", None)) is not None:
         if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < 0.5:
             raise BadInput(f"a sweep was given rate = {rate!r}; it is a share of the workers, from 0 to below 0.5.")
-        words["byzantine"] = int(rate * workers + 1e-9) if type(workers) is int and workers < 2**31 else 0
-    if isinstance(words["rule"], str):
-        words["rule"] = words["rule"].replace("{f}", str(words.get("byzantine", 0)))
-    return Run(**words)
+        fields["byzantine"] = int(rate * workers + 1e-9) if type(workers) is int and workers < 2**31 else 0
+    if isinstance(fields["rule"], str):
+        fields["rule"] = fields["rule"].replace("{f}", str(fields.get("byzantine", 0)))
+    return Run(**fields)
 
 
 def _listed(given: Any) -> list[Any]:
     return list(given) if isinstance(given, (list, tuple)) else [given]
 
 
-def only(found: Runs, conditions: list[str]) -> Runs:
+def only(runs: Runs, conditions: list[str]) -> Runs:
     """Return the runs that meet all conditions.
 
     Parameters
     ----------
-    found : dict from str to Run
+    runs : dict from str to Run
         The runs by key.
     conditions : list of str
         Such as 'rule=Mean*', 'seed<2' or 'attack!=NoAttack()'.
@@ -152,7 +155,7 @@ def only(found: Runs, conditions: list[str]) -> Runs:
     2
     """
     tests = [condition(text) for text in conditions]
-    return {name: run for name, run in found.items() if all(test(run) for test in tests)}
+    return {name: run for name, run in runs.items() if all(test(run) for test in tests)}
 
 
 def sweep(
@@ -160,6 +163,7 @@ def sweep(
     store: Store,
     jobs: int | None = None,
     data: Path | None = None,
+    *,
     retry_failed: bool = False,
     carry: Callable[..., Iterator[News]] = carried_out,
 ) -> Generator[News]:

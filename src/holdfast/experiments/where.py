@@ -41,8 +41,8 @@ def meets(text: str, names: Collection[str]) -> Callable[[Mapping[str, Any]], bo
 
     Mean2P and Cent2P are found by these names too.
     """
-    found = re.fullmatch(r"\s*(\w+)\s*(!=|<=|>=|==|=|<|>)\s*(.*?)\s*", text, re.S)
-    name, sign, wanted = found.groups() if found else ("", "", "")
+    match = re.fullmatch(r"\s*(\w+)\s*(!=|<=|>=|==|=|<|>)\s*(.*?)\s*", text, re.S)
+    name, sign, wanted = match.groups() if match else ("", "", "")
     number = _number(wanted)
     if name not in names or (sign in ORDER and number is None):
         known = ", ".join(names)

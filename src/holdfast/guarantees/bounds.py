@@ -13,7 +13,7 @@ from math import inf, sqrt
 from typing import Any
 
 from holdfast.errors import BadInput
-from holdfast.guarantees.criteria import CRITERIA, check, whole
+from holdfast.guarantees.criteria import CRITERIA, check, check_size
 from holdfast.guarantees.printed import literature, paper
 from holdfast.guarantees.proved import Bound, Bounds, ours
 from holdfast.rules import (
@@ -139,17 +139,17 @@ def bounds(rule: Any, n: int, f: int | None = None, d: int | None = None) -> dic
     """
     f = tolerance(rule, n, f)
     if d is not None:
-        whole("d", d, 1)
+        check_size("d", d, 1)
     h = n - f
     r = max(1, h - 1 if d is None else min(d, h - 1))
     proved = closed(ours(rule, n, f, r), n, f, r)
-    universal, some = least(n, f), reached(rule, n, f, d)
+    universal, by_example = least(n, f), reached(rule, n, f, d)
     printed, known = paper(rule, n, f, d), literature(rule, n, f, d)
     return {
         name: Promise(
             name,
             universal[name],
-            inf if name in proved and proved[name].value == inf else max(universal[name], some.get(name, 0.0)),
+            inf if name in proved and proved[name].value == inf else max(universal[name], by_example.get(name, 0.0)),
             proved.get(name),
             printed.get(name),
             known.get(name),

@@ -17,7 +17,7 @@ from holdfast.decision import Decision
 from holdfast.errors import BadInput
 from holdfast.geometry import TRUST, distances
 from holdfast.guarantees.bounds import bounds, tolerance
-from holdfast.guarantees.rates import number
+from holdfast.guarantees.rates import check_number
 from holdfast.guarantees.relative import FIRST, doubt, lengths, relative
 from holdfast.leaves import Leaf
 from holdfast.points import Points
@@ -31,7 +31,7 @@ __all__ = ["Certificate", "certificate"]
 
 Array = np.ndarray
 COARSE = {"bfloat16": 2.0**-7, "float16": 2.0**-10}  # what is computed in float32 and told in less
-FOUND = 1e-6  # of a radius: how well the searches for a median find it
+MEDIAN_ERROR = 1e-6  # of a radius: how well the searches for a median find it
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Certificate:
             vectors.
         """
         if deviation is not None:
-            number("within", "deviation", deviation)
+            check_number("within", "deviation", deviation)
         if self.deviation is None:
             return None
         spread = self.deviation if deviation is None else deviation
@@ -180,8 +180,8 @@ def certificate(
         D, scale, error, rounding = _measured(decision, X, measure, n - f)
         w, clear = np.append(np.zeros(n), 1.0), True
     kept = _kept(decision, n - f)
-    found = decision.bound if isinstance(decision.rule, MeanExact) and D is decision.distances else None
-    T, alpha, least = _spread(D[:n, :n], kept, error, found)
+    optimum_bound = decision.bound if isinstance(decision.rule, MeanExact) and D is decision.distances else None
+    T, alpha, least = _spread(D[:n, :n], kept, error, optimum_bound)
     with np.errstate(over="ignore"):  # back into the units of the vectors
         e = lengths(D, w, error)[:n] / scale
     offset = 0.0 if kept is None or len(D) == n else _offset(D, kept, error)
@@ -191,7 +191,7 @@ def certificate(
         (relative(D, w, n, f, error) if clear and error < inf else inf, "this round's vectors"),
         (_moved(_approximation(alpha, n, f), offset, least), "its cost and the least that any set can have"),
         (_rounded(_promised(decision, n, f), D, n, f, error, *rounding), "the rule's own bound"),
-        key=lambda found: found[0],
+        key=lambda constant: constant[0],
     )
     deviation = None if T is None else sqrt(T / (n - f)) / scale
     return Certificate(
@@ -263,19 +263,19 @@ def _kept(decision: Decision, h: int) -> Array | None:
 
 
 def _spread(
-    D: Array, kept: Array | None, error: float, found: float | None = None
+    D: Array, kept: Array | None, error: float, optimum_bound: float | None = None
 ) -> tuple[float | None, float | None, float]:
     """T, the kept vectors' sum of squares, how many times the least one it is at most, and the least variance.
 
-    `found` is what MeanExact's search did not go below.
+    `optimum_bound` is what MeanExact's search did not go below.
     """
     if kept is None:
         return None, None, 0.0
     h, unsure = len(kept), doubt(D, error)
     T = float(D[np.ix_(kept, kept)].sum()) / (2 * h) * (1 + unsure)
     least = float(np.sort(scores(D, h))[:h].sum()) / (2 * h) * (1 - unsure)
-    if found is not None:
-        least = max(least, found * (1 - unsure) / (1 + _unsure(len(D), h)))
+    if optimum_bound is not None:
+        least = max(least, optimum_bound * (1 - unsure) / (1 + _unsure(len(D), h)))
     return T, 0.0 if T == 0 else (T / least if least > 0 and isfinite(T) else inf), max(0.0, least) / h
 
 
@@ -308,11 +308,11 @@ def _promised(decision: Decision, n: int, f: int) -> float:
     error = FIRST * max(decision.error, TRUST[False] if unknown else 0.0) * (16 * h if isinstance(last, SMEA) else 1)
     wider = ((1 + error) / (1 - error)) ** 2 if error < 1 else inf
     if isinstance(last, GeometricMedian | Medoid):
-        wider *= (1 + FOUND * (1 + sqrt(h))) ** 2
+        wider *= (1 + MEDIAN_ERROR * (1 + sqrt(h))) ** 2
     if f and isinstance(last, MeanExact | CenterExact | MDA | SMEA):
         return wider * _searched(decision, last, n, f)
-    found = bounds(rule, n, f)["kappa"].ours
-    return found.value * wider if found is not None and not found.fails else inf
+    constant = bounds(rule, n, f)["kappa"].ours
+    return constant.value * wider if constant is not None and not constant.fails else inf
 
 
 def _searched(decision: Decision, last: Any, n: int, f: int) -> float:
@@ -321,8 +321,8 @@ def _searched(decision: Decision, last: Any, n: int, f: int) -> float:
     miss = inf if cost is None or not bound else cost / bound
     miss = 1.0 if cost == 0 else max(1.0, miss)
     if decision.rule is not last:  # behind NNM
-        found = bounds(decision.rule, n, f)["kappa"].ours
-        return inf if found is None or miss > 1 + 1e-6 else found.value * miss**2 * (1 + _unsure(n, h))
+        constant = bounds(decision.rule, n, f)["kappa"].ours
+        return inf if constant is None or miss > 1 + 1e-6 else constant.value * miss**2 * (1 + _unsure(n, h))
     if isinstance(last, MDA):  # the diameter is in the place of the least one
         return (min(miss, 2.0) * sqrt(2) * f / sqrt(h) + aside) ** 2
     if isinstance(last, SMEA):  # its start has at most twice the least sum of squares

@@ -18,7 +18,7 @@ from holdfast.disk import write_whole
 from holdfast.driver import decide
 from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import tolerance
-from holdfast.guarantees.criteria import MOST, SPREADS, ratios, subsets, whole, worst
+from holdfast.guarantees.criteria import MAX_SETS, SPREADS, check_size, ratios, subsets, worst
 from holdfast.guarantees.instances import drawn, structured
 from holdfast.reading import read
 from holdfast.spec import parse_rule
@@ -77,7 +77,7 @@ class Search:
             known = ", ".join(SPREADS)
             raise BadInput(f"{self.criterion!r} was given; the criteria that one round has are {known}.")
         for name, low in (("n", 1), ("f", 0), ("d", 1), ("budget", 1), ("seed", 0)):
-            whole(name, getattr(self, name), low)
+            check_size(name, getattr(self, name), low)
         if self.n * self.d > NUMBERS:
             many = f"n = {self.n} and d = {self.d} were given, {self.n * self.d:,} numbers a round"
             raise BadInput(f"{many}; a search takes up to {NUMBERS:,}, so lower n or d.")
@@ -85,9 +85,9 @@ class Search:
         tolerance(rule, self.n, self.f)
         if rule.random:
             raise BadInput(f"{self.rule} draws at random; a search needs a rule that answers alike each time.")
-        if comb(self.n, self.f) > MOST:
+        if comb(self.n, self.f) > MAX_SETS:
             many = f"n = {self.n} and f = {self.f} have {comb(self.n, self.f):.1g} honest sets to look at in each round"
-            raise BadInput(f"{many}; take fewer workers, so that there are at most {MOST}.")
+            raise BadInput(f"{many}; take fewer workers, so that there are at most {MAX_SETS}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,12 +119,12 @@ class Found:
     climbs: int
 
 
-def search(asked: Search, known: Found | None = None) -> Iterator[Found]:
+def search(task: Search, known: Found | None = None) -> Iterator[Found]:
     """Search for the round that is worst for a rule.
 
     Parameters
     ----------
-    asked : Search
+    task : Search
         What determines the search.
     known : Found, optional
         Goes on from there, to the same end.
@@ -151,27 +151,27 @@ def search(asked: Search, known: Found | None = None) -> Iterator[Found]:
     >>> 0.49 < found.value < 0.5001
     True
     """
-    cost = objective(asked)
+    cost = objective(task)
     best = known
     if best is None:
-        X = max(structured(asked.n, asked.f, asked.d), key=cost)
-        best = Found(cost(X), X, len(structured(asked.n, asked.f, asked.d)), 0)
+        X = max(structured(task.n, task.f, task.d), key=cost)
+        best = Found(cost(X), X, len(structured(task.n, task.f, task.d)), 0)
         yield best
-    while best.tried < asked.budget and best.value < inf:
-        share = min(asked.budget - best.tried, max(50, asked.budget // CLIMBS))
-        X, value, tried = _climb(cost, *_start(asked, best), share, asked.seed * 10_007 + best.climbs)
+    while best.tried < task.budget and best.value < inf:
+        share = min(task.budget - best.tried, max(50, task.budget // CLIMBS))
+        X, value, tried = _climb(cost, *_start(task, best), share, task.seed * 10_007 + best.climbs)
         better = value > best.value
         best = Found(value if better else best.value, X if better else best.X, best.tried + tried, best.climbs + 1)
         yield best
 
 
-def objective(asked: Search) -> Callable[[Array], float]:
+def objective(task: Search) -> Callable[[Array], float]:
     """Round -> the largest ratio over all honest sets."""
-    answer, masks = answering(parse_rule(asked.rule)), subsets(asked.n, asked.f)
+    answer, masks = answering(parse_rule(task.rule)), subsets(task.n, task.f)
 
     def cost(X: Array) -> float:
         with np.errstate(all="ignore"):
-            return float(ratios(asked.criterion, answer(X), X, masks).max())
+            return float(ratios(task.criterion, answer(X), X, masks).max())
 
     return cost
 
@@ -181,17 +181,17 @@ def answering(rule: Any) -> Callable[[Array], Array]:
     return lambda X: np.asarray(decide(rule, read(X, repr(rule)), explain=False).value)
 
 
-def _start(asked: Search, best: Found) -> tuple[Array, float]:
+def _start(task: Search, best: Found) -> tuple[Array, float]:
     """Where the next climb starts and how far it looks: structured rounds, the best, random ones, in turn."""
-    known = structured(asked.n, asked.f, asked.d)
+    known = structured(task.n, task.f, task.d)
     turn, kind = divmod(best.climbs, 3)
     size = float(np.abs(best.X).max()) or 1.0
     if kind == 0:
         return known[turn % len(known)], STEPS[turn // len(known) % 2]
     if kind == 1:
         return best.X, size * 10.0 ** -(1 + turn % 4)
-    rng = np.random.default_rng((asked.seed, best.climbs))
-    rounds = drawn(asked.n, asked.d, rng)
+    rng = np.random.default_rng((task.seed, best.climbs))
+    rounds = drawn(task.n, task.d, rng)
     return [next(rounds) for _ in range(4)][turn % 4], 0.5
 
 
@@ -210,15 +210,15 @@ def _climb(cost: Callable[[Array], float], X: Array, step: float, share: int, se
     climb = cma.CMAEvolutionStrategy(X.ravel(), step, options)
     best, value, tried = X, cost(X), 1
     while not climb.stop() and tried < share:
-        asked = climb.ask()
-        costs = [cost(np.asarray(x).reshape(X.shape)) for x in asked]
+        candidates = climb.ask()
+        costs = [cost(np.asarray(x).reshape(X.shape)) for x in candidates]
         tried += len(costs)
         top = int(np.argmax(costs))
         if costs[top] > value:
-            best, value = np.asarray(asked[top]).reshape(X.shape).copy(), costs[top]
+            best, value = np.asarray(candidates[top]).reshape(X.shape).copy(), costs[top]
         if value == inf:
             break
-        climb.tell(asked, [-c for c in costs])
+        climb.tell(candidates, [-c for c in costs])
     return best, value, tried
 
 
@@ -230,11 +230,11 @@ def _cma() -> Any:
     return cma
 
 
-def save(path: Path, asked: Search, found: Found) -> None:
+def save(path: Path, task: Search, result: Found) -> None:
     """The worst round and what was asked, whole or not at all; load goes on from it."""
-    told = {"value": found.value, "tried": found.tried, "climbs": found.climbs}
-    entries: dict[str, Any] = {name: np.array(v) for name, v in (asdict(asked) | told).items()}
-    write_whole(path, lambda out: np.savez(out, X=found.X, **entries))
+    numbers = {"value": result.value, "tried": result.tried, "climbs": result.climbs}
+    entries: dict[str, Any] = {name: np.array(v) for name, v in (asdict(task) | numbers).items()}
+    write_whole(path, lambda out: np.savez(out, X=result.X, **entries))
 
 
 def load(path: Path) -> tuple[Search, Found]:
@@ -243,33 +243,33 @@ def load(path: Path) -> tuple[Search, Found]:
         raise BadInput(f"{path} is no file; name one that `holdfast certify --out` wrote.")
     try:
         with np.load(path, allow_pickle=False) as held:
-            told = {name: held[name] for name in held.files}
-        X = told["X"].astype(float, casting="safe")
-        asked = Search(**{name: told[name].item() for name in Search.__dataclass_fields__})
-        found = Found(float(told["value"]), X, int(told["tried"]), int(told["climbs"]))
-        if X.shape != (asked.n, asked.d) or not np.isfinite(X).all() or min(found.tried, found.climbs) < 0:
+            entries = {name: held[name] for name in held.files}
+        X = entries["X"].astype(float, casting="safe")
+        task = Search(**{name: entries[name].item() for name in Search.__dataclass_fields__})
+        result = Found(float(entries["value"]), X, int(entries["tried"]), int(entries["climbs"]))
+        if X.shape != (task.n, task.d) or not np.isfinite(X).all() or min(result.tried, result.climbs) < 0:
             raise ValueError
-        return asked, found
+        return task, result
     except BadInput as refused:
         raise BadInput(f"{path} holds a search that cannot be: {refused}") from None
     except Exception:  # whatever a hostile file makes a reader say
         raise BadInput(f"{path} holds no search; remove it or name another file.") from None
 
 
-def resumed(path: Path, asked: Search) -> Found:
+def resumed(path: Path, task: Search) -> Found:
     """What a file holds of this search, its ratio measured again; BadInput if it is another's, or not what it says."""
-    before, found = load(path)
-    if before != asked:
+    before, result = load(path)
+    if before != task:
         raise BadInput(f"{path} holds another search ({before.rule}, n = {before.n}, ...); name another file.")
-    value = objective(asked)(found.X)
-    if not isclose(value, found.value, rel_tol=1e-6, abs_tol=1e-12):
-        told = f"{path} says {asked.criterion} = {found.value:.6g}, but tried again its round has {value:.6g}"
-        raise BadInput(f"{told}; remove it or name another file.")
-    return replace(found, value=value)
+    value = objective(task)(result.X)
+    if not isclose(value, result.value, rel_tol=1e-6, abs_tol=1e-12):
+        claim = f"{path} says {task.criterion} = {result.value:.6g}, but tried again its round has {value:.6g}"
+        raise BadInput(f"{claim}; remove it or name another file.")
+    return replace(result, value=value)
 
 
 def replayed(path: Path) -> tuple[Search, Found, Any, Array]:
     """The saved round again: the rule's answer on it, and the honest set for which it is worst."""
-    asked, found = load(path)
-    answer = np.asarray(parse_rule(asked.rule)(found.X))
-    return asked, found, worst(asked.criterion, answer, found.X, asked.f), answer
+    task, result = load(path)
+    answer = np.asarray(parse_rule(task.rule)(result.X))
+    return task, result, worst(task.criterion, answer, result.X, task.f), answer

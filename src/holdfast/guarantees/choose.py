@@ -29,7 +29,7 @@ __all__ = ["Advice", "choose"]
 SEARCHED, COVERED = 100, 20  # workers up to which MeanExact ends its search; liars up to which MDA does
 MANY = 300  # workers beyond which n² distances are too dear
 SURE = 1e-9  # probability of a draw without an honest candidate that nobody minds
-MOST = 5  # rules in a list
+MAX_ADVICE = 5  # rules in a list
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ class Advice:
         float
             The constant.
         """
-        found = self.promises[criterion].ours
-        return inf if found is None else found.value
+        bound = self.promises[criterion].ours
+        return inf if bound is None else bound.value
 
 
 def choose(
-    n: int, f: int, heterogeneous: bool = True, votes: bool = True, stream: bool = False, d: int | None = None
+    n: int, f: int, *, heterogeneous: bool = True, votes: bool = True, stream: bool = False, d: int | None = None
 ) -> list[Advice]:
     """Return a short list of rules for n workers of which f may be Byzantine, best first.
 
@@ -124,13 +124,15 @@ def choose(
         why = "one pass, about 3f vectors in memory; the only rule here that never holds all of them"
         return [_advice(StreamCenterwO(f), n, f, d, why)]
     criterion = "kappa" if heterogeneous else "lambda"
-    found = [_advice(rule, n, f, d, why) for rule, why in _one_phase(n, f, heterogeneous)]
-    found.sort(key=lambda advice: (advice.constant(criterion), advice.cost))
-    first = [_elected(n, f, heterogeneous)] if votes and f > 1 and n <= MANY else []  # Outer needs all distances
-    return (first + found)[:MOST]
+    advised = [_advice(rule, n, f, d, why) for rule, why in _one_phase(n, f, heterogeneous=heterogeneous)]
+    advised.sort(key=lambda advice: (advice.constant(criterion), advice.cost))
+    first = (
+        [_elected(n, f, heterogeneous=heterogeneous)] if votes and f > 1 and n <= MANY else []
+    )  # Outer needs all distances
+    return (first + advised)[:MAX_ADVICE]
 
 
-def _one_phase(n: int, f: int, heterogeneous: bool) -> list[tuple[Any, str]]:
+def _one_phase(n: int, f: int, *, heterogeneous: bool) -> list[tuple[Any, str]]:
     many = n > MANY
     out: list[tuple[Any, str]] = [
         (CWTM(f), "no rule has a smaller κ or ζ; linear in n; weak where liars hide in every coordinate (ALIE)"),
@@ -157,7 +159,7 @@ def _one_phase(n: int, f: int, heterogeneous: bool) -> list[tuple[Any, str]]:
     return out
 
 
-def _elected(n: int, f: int, heterogeneous: bool) -> Advice:
+def _elected(n: int, f: int, *, heterogeneous: bool) -> Advice:
     """Two phases: no constant is known, since Outer can be elected while the honest mean of the losses is worse."""
     rule = replace((Mean2P if heterogeneous else Cent2P)(f), election=Numeric())
     why = "the workers elect one of two candidates: the only kind that no attack of docs/paper.md brings down; "

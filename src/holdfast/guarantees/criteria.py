@@ -21,16 +21,17 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.checks import check_whole
 from holdfast.errors import BadInput
 
 __all__ = ["CRITERIA", "Expected", "Worst", "aragg", "ratios", "worst"]
 
 CRITERIA = {"lambda": "λ", "kappa": "κ", "xi": "ξ", "zeta": "ζ"}
-MOST = 100_000  # sets S that are looked at one by one; beyond, a search
+MAX_SETS = 100_000  # sets S that are looked at one by one; beyond, a search
 WORKERS = 10_000_000  # for which constants are told
 HELD = 1 << 20  # numbers that are held at once
 SAME = 64 * np.finfo(float).eps  # of the largest number: differences below are rounding
-THINGS = {"n": " of workers", "f": " of liars", "d": " of coordinates", "budget": " of rounds", "trials": " of rounds"}
+UNITS = {"n": "workers", "f": "liars", "d": "coordinates", "budget": "rounds", "trials": "rounds"}
 Array = np.ndarray
 
 
@@ -144,7 +145,7 @@ def subsets(n: int, f: int) -> Array:
     return masks
 
 
-def worst(criterion: str, F: Any, X: Any, f: int, most: int = MOST) -> Worst:
+def worst(criterion: str, F: Any, X: Any, f: int, most: int = MAX_SETS) -> Worst:
     """Return the largest ratio over every S that could be honest.
 
     Parameters
@@ -182,8 +183,8 @@ def worst(criterion: str, F: Any, X: Any, f: int, most: int = MOST) -> Worst:
     check(len(X), f)
     if comb(len(X), f) <= most:
         masks = subsets(len(X), f)
-        found = ratios(criterion, F, X, masks)
-        return Worst(float(found.max()), _set(masks[int(found.argmax())]), "exact")
+        measured = ratios(criterion, F, X, masks)
+        return Worst(float(measured.max()), _set(masks[int(measured.argmax())]), "exact")
     E = X - F
     if E.shape[1] > len(X):
         E = np.linalg.qr(E.T)[1].T  # the same inner products, in n coordinates
@@ -193,19 +194,17 @@ def worst(criterion: str, F: Any, X: Any, f: int, most: int = MOST) -> Worst:
 
 def check(n: int, f: int) -> None:
     """Refuse counts of workers for which no criterion is defined."""
-    whole("n", n, 1)
-    whole("f", f, 0)
+    check_size("n", n, 1)
+    check_size("f", f, 0)
     if n > WORKERS:
         raise BadInput(f"n = {n} was given; constants are told for up to {WORKERS:,} workers.")
     if f >= n / 2:
         raise BadInput(f"n = {n} and f = {f} were given; at most {max(0, (n - 1) // 2)} of {n} may lie, f < n/2.")
 
 
-def whole(name: str, given: Any, least: int) -> None:
-    """Refuse what is no whole number, or too small."""
-    if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or given < least:
-        what = f"a whole number{THINGS.get(name, '')}, at least {least}"
-        raise BadInput(f"{name} = {given!r} was given; it is {what}.")
+def check_size(name: str, given: object, least: int) -> None:
+    """Refuse a size that is no whole number, or too small."""
+    check_whole(given, name, least=least, unit=UNITS.get(name, ""))
 
 
 def _set(mask: Array) -> tuple[int, ...]:
@@ -229,10 +228,10 @@ def _climb(criterion: str, E: Array, mask: Array) -> tuple[float, Array]:
         swaps = np.array(
             [mask + _swap(len(mask), i, o) for i in np.flatnonzero(mask) for o in np.flatnonzero(mask == 0)]
         )
-        found = ratios(criterion, zero, E, np.concatenate([mask[None], swaps]))
-        if found.max() <= max(value, found[0]) * (1 + 1e-12):
-            return float(found[0]), mask
-        value, mask = float(found.max()), np.concatenate([mask[None], swaps])[int(found.argmax())]
+        measured = ratios(criterion, zero, E, np.concatenate([mask[None], swaps]))
+        if measured.max() <= max(value, measured[0]) * (1 + 1e-12):
+            return float(measured[0]), mask
+        value, mask = float(measured.max()), np.concatenate([mask[None], swaps])[int(measured.argmax())]
 
 
 def _swap(n: int, leaves: Any, enters: Any) -> Array:
@@ -302,8 +301,8 @@ def aragg(rule: Any, draw: Callable[[np.random.Generator], Array], f: int, trial
     >>> aragg(CWTM(f=1), lambda rng: rng.standard_normal((5, 2)), 1, 50, np.random.default_rng(0)).trials
     50
     """
-    whole("trials", trials, 2)
-    whole("f", f, 0)
+    check_size("trials", trials, 2)
+    check_size("f", f, 0)
     errors, pairs, n = np.zeros(trials), np.zeros(()), 0
     for t in range(trials):
         X = np.atleast_2d(np.asarray(draw(rng), float))

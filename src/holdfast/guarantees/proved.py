@@ -104,14 +104,14 @@ def ours(rule: Any, n: int, f: int, r: int) -> Bounds:
         case PTM():
             return {"kappa": Bound(f / q * (1 + PULLED * h / f), "PTM")}
         case MeaMed():
-            return _near(_median(n, f, False), f, q)
+            return _near(_median(n, f, lower=False), f, q)
         case StreamCenterwO():
             reach = (4 * f - 2) / h if n > 2 * f + 1 else (3 * f - 1) / h
             return {"lambda": Bound(reach, "StreamCenterwO")}
         case CWTM():
             return {"kappa": Bound(f / q, "CWTM"), "lambda": Bound(f / h * sqrt(r), "CWTM")}
         case CWM(lower=lower):
-            kappa = _median(n, f, lower)
+            kappa = _median(n, f, lower=lower)
             return {"kappa": Bound(kappa, "CWM"), "lambda": Bound(kappa / (1 + kappa) * sqrt(r), "CWM")}
         case GeometricMedian(iterations=None):
             return {"kappa": Bound(n / q, "GeometricMedian")}
@@ -223,7 +223,7 @@ def _near(inner: float, f: int, q: int, fails: float = 0.0) -> Bounds:
     return {"kappa": Bound(f / q * (1 + sqrt(1 + inner)) ** 2, "nearest to an answer", fails)}
 
 
-def _median(n: int, f: int, lower: bool) -> float:
+def _median(n: int, f: int, *, lower: bool) -> float:
     if n % 2:
         return (n - 1) / (n + 1 - 2 * f)
     return n / (n - 2 * f) if lower else (n - 2) / (n + 2 - 2 * f)

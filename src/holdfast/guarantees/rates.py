@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.checks import check_whole
 from holdfast.errors import BadInput
 
 __all__ = ["Rate", "Setting", "rate", "rates"]
 
-LARGEST = sys.float_info.max
+MAX_FLOAT = sys.float_info.max
 FORMULAS = {
     "lambda": ("i", "√(n - f) λ σ / √T"),
     "zeta": ("ii", "ζ (f/n) G² + σ √(ζ f + 1) / √(n T)"),
@@ -74,9 +75,9 @@ class Setting:
 
     def __post_init__(self) -> None:
         for name, least in (("n", 1), ("f", 0), ("T", 1)):
-            count("Setting", name, getattr(self, name), least)
+            check_whole(getattr(self, name), name, least=least, most=int(MAX_FLOAT), who="Setting")
         for name in ("sigma", "G", "L"):
-            number("Setting", name, getattr(self, name), above=name == "L")
+            check_number("Setting", name, getattr(self, name), above=name == "L")
         if 2 * self.f >= self.n:
             raise BadInput(f"Setting was given n = {self.n} and f = {self.f}; it takes f < n/2.")
 
@@ -168,7 +169,7 @@ def rate(setting: Setting, criterion: str, constant: float) -> Rate:
     """
     if criterion not in FORMULAS:
         raise BadInput(f"criterion = {criterion!r} was given; the criteria are {', '.join(FORMULAS)}.")
-    number("rate", criterion, constant)
+    check_number("rate", criterion, constant)
     n, f, noise = setting.n, setting.f, setting.sigma / math.sqrt(setting.T)
     share, why = constant, ""
     if criterion == "lambda":
@@ -216,15 +217,9 @@ def rates(setting: Setting, constants: Mapping[str, float]) -> tuple[Rate, ...]:
     return tuple(rate(setting, name, constants[name]) for name in FORMULAS if name in constants)
 
 
-def count(who: str, name: str, given: Any, least: int) -> None:
-    """Refuse what is no whole number, or too small."""
-    if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or not least <= given <= LARGEST:
-        raise BadInput(f"{who} was given {name} = {given!r}; {name} is a whole number, at least {least}.")
-
-
-def number(who: str, name: str, given: Any, above: bool = False) -> None:
+def check_number(who: str, name: str, given: Any, *, above: bool = False) -> None:
     """Refuse what is no finite number, or negative, or zero where it must be above."""
-    good = isinstance(given, (int, float, np.number)) and not isinstance(given, bool) and 0 <= given <= LARGEST
+    good = isinstance(given, (int, float, np.number)) and not isinstance(given, bool) and 0 <= given <= MAX_FLOAT
     if not good or (above and given == 0):
         want = "above 0" if above else "at least 0"
         raise BadInput(f"{who} was given {name} = {given!r}; {name} is a finite number, {want}.")

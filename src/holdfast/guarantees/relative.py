@@ -57,8 +57,8 @@ def relative(D: Array, w: Array, n: int, f: int, error: float) -> float:
         return inf if g.any() else 0.0
     inner = 0.5 * (g[:, None] + g - D[:n, :n])
     wrong = 0.5 * (off[:, None] + off + doubt(D, error) * D[:n, :n])
-    both = g[:, None] + g
-    share = np.divide(np.broadcast_to(g[:, None], both.shape), both, out=np.full_like(both, 0.5), where=both > 0)
+    sums = g[:, None] + g
+    share = np.divide(np.broadcast_to(g[:, None], sums.shape), sums, out=np.full_like(sums, 0.5), where=sums > 0)
     parts = _raised(2 * share * (inner + wrong))
     np.fill_diagonal(parts, -inf)
     rho, step = 1.0, float(np.abs(inner).mean())

@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.checks import check_whole
 from holdfast.elections import Ballot, Numeric
 from holdfast.errors import BadInput
-from holdfast.guarantees.rates import count, number
+from holdfast.guarantees.rates import MAX_FLOAT, check_number
 
 __all__ = ["Sample", "Voters", "batch_for", "enough", "fails"]
 
 METHODS = {"hoeffding": "bound", "bernstein": "bound", "cantelli": "bound", "normal": "approximation"}
 DRAWS = 20_000  # simulated elections
 SEEN = 10  # failures among them that a rate must rest on
-MOST = 10_000  # voters
-LARGEST = 2**60  # batch
+MAX_VOTERS, MAX_BATCH = 10_000, 2**60
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ class Voters:
 
     def __post_init__(self) -> None:
         for name, least in (("n", 1), ("f", 0)):
-            count("Voters", name, getattr(self, name), least)
-        if self.n > MOST or 2 * self.f >= self.n:
-            raise BadInput(f"Voters was given n = {self.n} and f = {self.f}; it takes f < n/2 and n up to {MOST:,}.")
-        count("Voters", "cast", self.reports, 1)
+            check_whole(getattr(self, name), name, least=least, who="Voters")
+        if self.n > MAX_VOTERS or 2 * self.f >= self.n:
+            raise BadInput(f"Voters was given n = {self.n} and f = {self.f}; it takes f < n/2, n up to {MAX_VOTERS:,}.")
+        check_whole(self.reports, "cast", least=1, who="Voters")
         if not 2 * self.f + 1 <= self.reports <= self.n:
             raise BadInput(f"{self!r} was given; cast is from 2f + 1 = {2 * self.f + 1} to n, else Inner wins unasked.")
 
@@ -136,11 +136,11 @@ class Sample:
     range: float | None = None
 
     def __post_init__(self) -> None:
-        number("Sample", "gap", self.gap, above=True)
-        count("Sample", "batch", self.batch, 1)
+        check_number("Sample", "gap", self.gap, above=True)
+        check_whole(self.batch, "batch", least=1, most=int(MAX_FLOAT), who="Sample")
         for name in ("deviation", "range"):
             if getattr(self, name) is not None:
-                number("Sample", name, getattr(self, name), above=True)
+                check_number("Sample", name, getattr(self, name), above=True)
         if self.deviation is None and self.range is None:
             raise BadInput(f"{self!r} was given; say the deviation or the range of a loss difference, or both.")
         if (self.deviation or 0) > (self.range or math.inf) / 2 * (1 + 1e-9):
@@ -384,7 +384,7 @@ def batch_for(
     low, high = 0, 1
     while fails(election, voters, replace(sample, batch=high), method, seed) > target:
         low, high = high, 2 * high
-        if high > LARGEST:
+        if high > MAX_BATCH:
             return None
     while high - low > 1:
         middle = (low + high) // 2
@@ -458,8 +458,8 @@ def _probabilities(voters: Voters, errors: Any) -> np.ndarray:
     except (TypeError, ValueError):
         p = np.full(1, np.nan)
     if p.shape not in ((), (voters.honest,)) or not ((p >= 0) & (p <= 1)).all():
-        told = " ".join(str(errors)[:60].split())
-        raise BadInput(f"{voters!r} was given errors = {told}; give one probability, or {voters.honest} of them.")
+        shown = " ".join(str(errors)[:60].split())
+        raise BadInput(f"{voters!r} was given errors = {shown}; give one probability, or {voters.honest} of them.")
     return p
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.experiments.paper import ON_EMNIST, ORDER, TABLES, Cell, Setting, measured, printed
 from holdfast.experiments.store import Entry
-from holdfast.report.plots import blank, save
+from holdfast.figures import new_figure, save_figure
 
 ROUNDING = 0.005  # of printed numbers
 FEW_RULES = 4  # below which ranks say nothing
@@ -56,16 +56,16 @@ def agreements(setting: Setting, entries: Iterable[Entry]) -> Iterator[Agreement
         if not theirs:
             continue  # beyond the paper
         sets = [setting.sets, ON_EMNIST] if TABLES[name].data == "femnist" else [setting.sets]
-        for one in sets:
-            found = measured(name, replace(setting, sets=one), entries)
-            if any(found.values()) or one is setting.sets:
-                yield _agreement(name, one[TABLES[name].data], found, theirs)
+        for data_sets in sets:
+            measurements = measured(name, replace(setting, sets=data_sets), entries)
+            if any(measurements.values()) or data_sets is setting.sets:
+                yield _agreement(name, data_sets[TABLES[name].data], measurements, theirs)
 
 
 def _agreement(
-    name: str, data: str, found: Mapping[Cell, list[float]], theirs: Mapping[Cell, tuple[float, float | None]]
+    name: str, data: str, measurements: Mapping[Cell, list[float]], theirs: Mapping[Cell, tuple[float, float | None]]
 ) -> Agreement:
-    pairs = {cell: (fmean(found[cell]), value) for cell, (value, _) in theirs.items() if found.get(cell)}
+    pairs = {cell: (fmean(measurements[cell]), value) for cell, (value, _) in theirs.items() if measurements.get(cell)}
     off = {cell: abs(ours - value) for cell, (ours, value) in pairs.items()}
     near = [gap <= 2 * std + ROUNDING for cell, gap in off.items() if (std := theirs[cell][1]) is not None]
     ranks = [one for attack in TABLES[name].attacks if (one := _correlation(pairs, attack)) is not None]
@@ -100,15 +100,15 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return (values[:, None] > values).sum(axis=1) + ((values[:, None] == values).sum(axis=1) - 1) / 2
 
 
-def draw(found: Iterable[Agreement], out: Path) -> None:
+def draw(shown: Iterable[Agreement], out: Path) -> None:
     """Printed against measured, a point for each cell."""
-    figure = blank(6.0, 5.4)
+    figure = new_figure(6.0, 5.4)
     axes = figure.add_subplot()
     axes.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, zorder=1)
-    for one in found:
-        if one.pairs:
-            ours, theirs = zip(*one.pairs.values(), strict=True)
-            axes.scatter(theirs, ours, s=14, alpha=0.75, label=f"{one.table}, {one.data}", zorder=2)
+    for agreement in shown:
+        if agreement.pairs:
+            ours, theirs = zip(*agreement.pairs.values(), strict=True)
+            axes.scatter(theirs, ours, s=14, alpha=0.75, label=f"{agreement.table}, {agreement.data}", zorder=2)
     axes.set(xlabel="accuracy, printed", ylabel="accuracy, measured", xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.legend(fontsize=7, loc="upper left")
-    save(figure, out)
+    save_figure(figure, out)

@@ -10,6 +10,7 @@ import numpy as np
 from holdfast.decision import Decision
 from holdfast.driver import decide
 from holdfast.errors import BadInput
+from holdfast.figures import new_figure, save_figure
 from holdfast.geometry import distances
 from holdfast.places import fetch
 from holdfast.points import Points
@@ -132,10 +133,7 @@ def _flat(value: Any) -> np.ndarray:
 
 def draw(comparison: Comparison, out: Any) -> None:
     """Left: the distances between the answers; right: how MeanwO's answer moves as f grows."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11.0, 4.4), layout="constrained")
+    figure = new_figure(11.0, 4.4)
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
     apart = comparison.apart
     shade = np.log10(np.maximum(apart, apart[apart > 0].min(initial=1.0) / 10))
@@ -153,5 +151,4 @@ def draw(comparison: Comparison, out: Any) -> None:
     right.set_xlabel("f")
     right.set_ylabel("distance to the mean of all, in spreads")
     right.grid(alpha=0.3)
-    with rc_context({"svg.hashsalt": "holdfast"}):
-        figure.savefig(out, metadata={"Date": None} if str(out).endswith(".svg") else None, dpi=150)
+    save_figure(figure, out)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from holdfast.figures import new_figure, save_figure
 from holdfast.guarantees.instances import DILEMMA as POINTS
 from holdfast.guarantees.instances import SIEGE, SNEAK
 from holdfast.rules import Average, MeanwO, OuterMean
@@ -27,14 +26,13 @@ ANSWERS = (
 
 def draw(out: Path) -> None:
     """Both panels into one file."""
-    figure = Figure(figsize=(8.4, 3.9), layout="constrained")
+    figure = new_figure(8.4, 3.9)
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
     _panel(left, SNEAK, "Sneak: liars among the honest", "Outer is near the honest mean, Inner is fooled")
     _panel(right, SIEGE, "Siege: liars around the honest", "Inner is near the honest mean, Outer is fooled")
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
-    with rc_context({"svg.hashsalt": "holdfast"}):  # the same file every time
-        figure.savefig(out, metadata={"Date": None} if out.suffix == ".svg" else None, dpi=150)
+    save_figure(figure, out)
 
 
 def numbers() -> str:

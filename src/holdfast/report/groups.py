@@ -20,8 +20,8 @@ from holdfast.values import Value
 At = tuple[str, str]  # row, column
 SAME = ("rule", "attack", "seed", "draw")  # in which the runs of one grid may differ
 OF_RULE = ("voter", "vote_batch", "shrink", "reject")  # in which its rows may: a row says so
-SAID = {"data": "on {}", "split": "split {}", "workers": "{} workers", "byzantine": "{} of them liars"}
-SAID |= {"rounds": "{} rounds", "batch": "batch {}", "lr": "learning rate {}", "momentum": "momentum {}"}
+PHRASES = {"data": "on {}", "split": "split {}", "workers": "{} workers", "byzantine": "{} of them liars"}
+PHRASES |= {"rounds": "{} rounds", "batch": "batch {}", "lr": "learning rate {}", "momentum": "momentum {}"}
 UNSAID = ("every", "probe", "threads")  # no part in the accuracy
 LIES = ["NoAttack", *ATTACKS]
 USUAL = Run(rule="Average()").record()
@@ -35,13 +35,13 @@ def label(rule: Any, f: int | None = None) -> str:
     ('Mean2P', 'Mean2P(f=3)')
     """
     if not isinstance(rule, TwoPhase):
-        some = r"\d+" if f is None else f
-        return bare(re.sub(rf"\bf={some}\b(, )?|, f={some}\b", "", repr(rule)))
+        digits = r"\d+" if f is None else f
+        return bare(re.sub(rf"\bf={digits}\b(, )?|, f={digits}\b", "", repr(rule)))
     name = pair(rule)
     vote = "ties to outer" if rule.election == Ballot(ties="outer") else repr(rule.election)
-    both = f"{name}(f={rule.f})" if name and f not in (None, rule.f) else name
-    both = both or f"TwoPhase({label(rule.inner, f)}, {label(rule.outer, f)})"
-    return both if rule.election == Ballot() else f"{both}, {vote}"
+    name_of_pair = f"{name}(f={rule.f})" if name and f not in (None, rule.f) else name
+    name_of_pair = name_of_pair or f"TwoPhase({label(rule.inner, f)}, {label(rule.outer, f)})"
+    return name_of_pair if rule.election == Ballot() else f"{name_of_pair}, {vote}"
 
 
 def bare(value: Any) -> str:
@@ -51,7 +51,7 @@ def bare(value: Any) -> str:
     ('ScaledVariance(z=0.5714)', 'SignFlip')
     """
     text = value if isinstance(value, str) else repr(value)
-    return re.sub(r"\d+\.\d{5,}", lambda found: f"{float(found[0]):.4g}", text).replace("()", "")
+    return re.sub(r"\d+\.\d{5,}", lambda match: f"{float(match[0]):.4g}", text).replace("()", "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ def groups(entries: Iterable[Entry]) -> list[Group]:
     extras = [name for name in varied if name in OF_RULE]
     apart: dict[str, list[Entry]] = {}
     for one in done:
-        title = ", ".join(f"{name} = {said(one.run, name)}" for name in varied if name not in OF_RULE)
+        title = ", ".join(f"{name} = {written_value(one.run, name)}" for name in varied if name not in OF_RULE)
         apart.setdefault(title, []).append(one)
     titles = _distinct({title: bare(title) for title in apart})
     return [_group(titles[title], apart[title], extras) for title in sorted(apart, key=_natural)]
@@ -96,11 +96,11 @@ def _group(title: str, entries: list[Entry], extras: Sequence[str]) -> Group:
 def _row(run: Run, extras: Sequence[str]) -> tuple[str, str]:
     """All that makes a row, and its short name."""
     record = run.record()
-    more = "".join(f", {name} = {said(run, name)}" for name in extras if record[name] != USUAL[name])
+    more = "".join(f", {name} = {written_value(run, name)}" for name in extras if record[name] != USUAL[name])
     return repr(run.rule) + more, label(run.rule, run.byzantine) + bare(more)
 
 
-def said(run: Run, name: str) -> str:
+def written_value(run: Run, name: str) -> str:
     """A field's text; of a value with all its own fields, for a reader does not know the usual ones."""
     given = getattr(run, name)
     return given.written() if isinstance(given, Value) else str(given)
@@ -135,12 +135,12 @@ def caption(entries: Iterable[Entry]) -> str:
     if not done:
         return ""
     varied, run, record = differing(one.run for one in done), done[0].run, done[0].run.record()
-    words = [text.format(bare(said(run, name))) for name, text in SAID.items() if name not in varied]
-    others = [name for name in USUAL if name not in (*SAME, *SAID, *UNSAID, *varied) and record[name] != USUAL[name]]
-    words += [f"{name} = {bare(said(run, name))}" for name in others]
+    phrases = [text.format(bare(written_value(run, name))) for name, text in PHRASES.items() if name not in varied]
+    others = [name for name in USUAL if name not in (*SAME, *PHRASES, *UNSAID, *varied) and record[name] != USUAL[name]]
+    phrases += [f"{name} = {bare(written_value(run, name))}" for name in others]
     seeds = sorted({one.run.seed for one in done})
     tolerance = "f is the number of liars unless a name says otherwise" if any(one.run.f for one in done) else ""
-    parts = [", ".join(words), f"{plural(len(seeds), 'seed')} {listing(seeds)}", _drawn(done), tolerance]
+    parts = [", ".join(phrases), f"{plural(len(seeds), 'seed')} {listing(seeds)}", _drawn(done), tolerance]
     text = "; ".join(filter(None, parts))
     return f"{text[0].upper()}{text[1:]}."
 

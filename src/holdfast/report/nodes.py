@@ -15,8 +15,8 @@ from holdfast.report.sheet import HEAD, STYLE
 
 LETTERS = {
     "k": "kept",
-    "-": "left out by the rule",
-    "f": "left out, far off",
+    "-": "excluded by the rule",
+    "f": "excluded, far off",
     "x": "refused or dropped",
     "s": "silent",
     ".": "not asked",
@@ -24,7 +24,7 @@ LETTERS = {
 WORST = "xsf-k."  # the worst first
 MAX_SQUARES = 800  # of a node, on a page
 COLOURS = {"k": "#0072b2", "-": "#e6c35c", "f": "#7b3294", "x": "#d55e00", "s": "#7f7f7f", ".": "transparent"}
-HEADS = ("kept", "left out", "far", "refused", "silent", "bad votes", "the last reason")
+HEADS = ("kept", "excluded", "far", "refused", "silent", "bad votes", "the last reason")
 
 
 @dataclass
@@ -39,8 +39,8 @@ class Node:
     def row(self) -> tuple[str, ...]:
         """As a line of the table."""
         kept, near, far, bad, silent = (self.letters.count(letter) for letter in "k-fxs")
-        told = (self.name, *map(str, (kept, near + far, far, bad, silent, self.bad_votes)), self.why)
-        return tuple("".join(letter if letter.isprintable() else "?" for letter in cell) for cell in told)
+        cells = (self.name, *map(str, (kept, near + far, far, bad, silent, self.bad_votes)), self.why)
+        return tuple("".join(letter if letter.isprintable() else "?" for letter in cell) for cell in cells)
 
 
 @dataclass
@@ -50,7 +50,7 @@ class History:
     rounds: int = 0
     skipped: int = 0
     won: Counter[str] = field(default_factory=Counter)
-    found: dict[str, Node] = field(default_factory=dict)
+    nodes_by_name: dict[str, Node] = field(default_factory=dict)
     letters: dict[str, bytearray] = field(default_factory=dict)
 
     @classmethod
@@ -66,7 +66,7 @@ class History:
     def add(self, line: dict[str, Any]) -> None:
         """One more round."""
         bad = {**line.get("refused", {}), **line.get("dropped", {})}
-        said = dict.fromkeys(line.get("kept", ()), "k") | dict.fromkeys(line.get("left_out", {}), "-")
+        said = dict.fromkeys(line.get("kept", ()), "k") | dict.fromkeys(line.get("excluded", {}), "-")
         said |= dict.fromkeys(line.get("far", ()), "f")
         said |= dict.fromkeys(line.get("silent", ()), "s") | dict.fromkeys(bad, "x")
         for name, letter in said.items():
@@ -74,10 +74,10 @@ class History:
             row = self.letters[name]
             row.extend(b"." * (self.rounds - len(row)))
             row.extend(letter.encode())
-        far = {name: f"left out, {times:.3g} times as far as the middle" for name, times in line.get("far", {}).items()}
+        far = {name: f"excluded, {times:.3g} times as far as the middle" for name, times in line.get("far", {}).items()}
         for name, why in (*far.items(), *bad.items(), *line.get("bad_votes", {}).items()):
             self._node(name).why = f"round {line['round']}: {why}"
-        for name, why in line.get("left_out", {}).items():  # of those who were never worse
+        for name, why in line.get("excluded", {}).items():  # of those who were never worse
             node = self._node(name)
             node.why = node.why if node.why else f"round {line['round']}: {why}"
         for name in (*line.get("bad_votes", {}), *line.get("no_vote", ())):
@@ -89,36 +89,36 @@ class History:
 
     def _node(self, name: str) -> Node:
         self.letters.setdefault(name, bytearray())
-        return self.found.setdefault(name, Node(name))
+        return self.nodes_by_name.setdefault(name, Node(name))
 
 
 Lines = Iterable[dict[str, Any]] | History
 
 
 def nodes(lines: Lines) -> list[Node]:
-    """All nodes that were ever asked, worst first: by what was refused, silent, badly voted, far, then left out.
+    """All nodes that were ever asked, worst first: by what was refused, silent, badly voted, far, then excluded.
 
-    `far` counts rounds in which a node was left out and stood far off; the last reason is the last of the worse ones.
+    `far` counts rounds in which a node was excluded and stood far off; the last reason is the last of the worse ones.
     """
     history = History.of(lines)
-    for name, node in history.found.items():
+    for name, node in history.nodes_by_name.items():
         node.letters = history.letters[name].decode().ljust(history.rounds, ".")
-    return sorted(history.found.values(), key=_guilt)
+    return sorted(history.nodes_by_name.values(), key=_guilt)
 
 
 def _guilt(node: Node) -> tuple[float, float, float, str]:
-    asked = max(1, len(node.letters) - node.letters.count("."))
+    rounds = max(1, len(node.letters) - node.letters.count("."))
     failed = node.letters.count("x") + node.letters.count("s") + node.bad_votes
-    return -failed / asked, -node.letters.count("f") / asked, -node.letters.count("-") / asked, node.name.zfill(20)
+    return -failed / rounds, -node.letters.count("f") / rounds, -node.letters.count("-") / rounds, node.name.zfill(20)
 
 
 def summary(lines: Lines) -> str:
     """One sentence: rounds, skipped ones, winners."""
     history = History.of(lines)
     won = history.won
-    told = f"{history.rounds} {plural(history.rounds, 'round')}, {history.skipped} skipped"
+    counts = f"{history.rounds} {plural(history.rounds, 'round')}, {history.skipped} skipped"
     none = f", without enough votes {won['nobody']}" if won["nobody"] else ""
-    return told + (f"; elections won: Inner {won['inner']}, Outer {won['outer']}{none}" if won else "")
+    return counts + (f"; elections won: Inner {won['inner']}, Outer {won['outer']}{none}" if won else "")
 
 
 def write(lines: Lines, out: Path, who: str = "node") -> None:
@@ -152,8 +152,8 @@ def _strip(letters: str, span: int) -> str:
     squares = "".join(
         f'<rect x="{at * wide}" width="{wide}" height="12" fill="{COLOURS[worst]}"><title>{_rounds(at, span)}: '
         f"{LETTERS[worst]}</title></rect>"
-        for at, some in enumerate(spans)
-        if (worst := min(some, key=WORST.index)) != "."
+        for at, letters_of_square in enumerate(spans)
+        if (worst := min(letters_of_square, key=WORST.index)) != "."
     )
     size = f'width="{len(spans) * wide}" height="12" viewBox="0 0 {len(spans) * wide} 12"'
     look = 'preserveAspectRatio="none" style="min-width:0;height:12px;border-radius:0" role="img"'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from html import escape
@@ -13,6 +12,7 @@ from typing import Any
 
 from holdfast.disk import write_whole
 from holdfast.errors import BadInput, article
+from holdfast.jsonable import to_json
 
 LISTS, COUNTS = ("setting", "rules", "attacks", "cells"), ("rounds", "workers", "liars")
 KEYS: dict[str, Any] = {"title": str} | dict.fromkeys(LISTS, list) | dict.fromkeys(COUNTS, int)
@@ -33,7 +33,7 @@ def write(data: Mapping[str, Any], out: Path) -> None:
         counts; the last workers are the liars.
     cells
         one a training, in any order; those that did not end may be missing. `accuracy` (None: not known), `curve` of
-        (rounds done, accuracy), and by round: `kept` (a letter a worker: k kept, - left out, x dropped, . absent; ''
+        (rounds done, accuracy), and by round: `kept` (a letter a worker: k kept, - excluded, x dropped, . absent; ''
         for a skipped round), `winners`, `leads`, and `events` as (round from 0, text).
 
     All of it is shown as text: a name may hold markup and does no harm.
@@ -44,10 +44,10 @@ def write(data: Mapping[str, Any], out: Path) -> None:
         "paragraph": escape(_paragraph(data)),
         "setting": "".join(f"<dt>{escape(str(a))}</dt><dd>{escape(str(b))}</dd>" for a, b in data["setting"]),
         "table": _table(data),
-        "data": json.dumps(_plain(data)).translate(HARMFUL),
+        "data": json.dumps(to_json(data)).translate(HARMFUL),
     }
     template = files("holdfast.report").joinpath("page.html").read_text(encoding="utf-8")
-    page = re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)  # one pass: what is put in is not read
+    page = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)  # one pass: what is put in is not read
     put(page, out)
 
 
@@ -61,9 +61,9 @@ def put(text: str, out: Path) -> None:
 
 def worst(data: Mapping[str, Any], rule: str) -> float | None:
     """The lowest accuracy over the attacks; None unless all are known."""
-    found = [_accuracies(data).get((rule, attack)) for attack in data["attacks"] if attack != "none"]
-    known = [value for value in found if value is not None]
-    return min(known) if known and len(known) == len(found) else None
+    accuracies = [_accuracies(data).get((rule, attack)) for attack in data["attacks"] if attack != "none"]
+    known = [value for value in accuracies if value is not None]
+    return min(known) if known and len(known) == len(accuracies) else None
 
 
 def _check(data: Any) -> None:
@@ -87,17 +87,8 @@ def _has(who: str, given: Any, keys: dict[str, Any]) -> None:
             )
 
 
-def _plain(given: Any) -> Any:
-    """As JSON can say it: NaN and the infinities are not known, None."""
-    if isinstance(given, Mapping):
-        return {str(key): _plain(value) for key, value in given.items()}
-    if isinstance(given, list | tuple):
-        return [_plain(value) for value in given]
-    return None if isinstance(given, float) and not math.isfinite(given) else given
-
-
 def _accuracies(data: Mapping[str, Any]) -> dict[tuple[str, str], float | None]:
-    return {(cell["rule"], cell["attack"]): _plain(cell["accuracy"]) for cell in data["cells"]}
+    return {(cell["rule"], cell["attack"]): to_json(cell["accuracy"]) for cell in data["cells"]}
 
 
 def _paragraph(data: Mapping[str, Any]) -> str:
@@ -112,10 +103,10 @@ def _paragraph(data: Mapping[str, Any]) -> str:
 
 def _table(data: Mapping[str, Any]) -> str:
     """The accuracies for readers without JavaScript."""
-    names, found = data.get("names", {}), _accuracies(data)
+    names, accuracies = data.get("names", {}), _accuracies(data)
     lines = ["".join(f"<th>{escape(str(head))}</th>" for head in ("Rule", *data["attacks"], "Worst"))]
     for rule in data["rules"]:
-        values = [*(found.get((rule, attack)) for attack in data["attacks"]), worst(data, rule)]
+        values = [*(accuracies.get((rule, attack)) for attack in data["attacks"]), worst(data, rule)]
         numbers = "".join(f"<td>{'–' if v is None else f'{100 * v:.1f}'}</td>" for v in values)
         lines.append(f"<th>{escape(str(names.get(rule, rule)))}</th>{numbers}")
     return "\n".join(["<table>", *(f"<tr>{line}</tr>" for line in lines), "</table>"])

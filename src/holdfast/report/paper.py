@@ -30,7 +30,7 @@ from holdfast.report.groups import Group
 from holdfast.report.tables import markdown
 from holdfast.training import Run
 
-SAID = {
+CAPTIONS = {
     "homogeneous": "every worker has the natural class frequencies",
     "heterogeneous": "every worker has class frequencies of its own, Dir(0.1 p)",
     "ablation": "one phase against two, homogeneous",
@@ -42,11 +42,11 @@ SAID = {
 def compared(name: str, setting: Setting, entries: Iterable[Entry]) -> Grid:
     """A table of the paper: ours, and in brackets theirs."""
     table = TABLES[name]
-    found = measured(name, setting, entries)
+    measurements = measured(name, setting, entries)
     names = [(rule, attack) for rule in table.rules for attack in table.attacks]
-    known = {at: found.get(at, []) for at in names}
-    said = f"{SAID[name.split()[0]].capitalize()}. Rate {table.rate}. {_caption(table, setting)}"
-    off = difference(name, found)
+    known = {at: measurements.get(at, []) for at in names}
+    said = f"{CAPTIONS[name.split()[0]].capitalize()}. Rate {table.rate}. {_caption(table, setting)}"
+    off = difference(name, measurements)
     done = sum(map(bool, known.values()))
     said += f" {done} of {len(names)} cells are there." if done < len(names) else ""
     said += f" Mean absolute difference to the paper: {off:.3f}." if off is not None else ""
@@ -71,10 +71,10 @@ def _rows(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 def by_votes(setting: Setting, entries: Iterable[Entry]) -> str:
     """Accuracy against the images of a vote."""
-    found = {one.key: one for one in entries if one.accuracy is not None}
+    by_key = {one.key: one for one in entries if one.accuracy is not None}
     lines: dict[tuple[str, str], dict[int, str]] = {}
     for (rule, attack, size), run in votes(setting).items():
-        if one := found.get(key(run)):
+        if one := by_key.get(key(run)):
             won = one.facts.get("outer")
             lines.setdefault((rule, attack), {})[size] = f"{one.accuracy:.2f}, {'–' if won is None else f'{won:.0%}'}"
     theirs = reference(MAIN)
@@ -89,11 +89,11 @@ def by_votes(setting: Setting, entries: Iterable[Entry]) -> str:
 
 def by_readings(setting: Setting, entries: Iterable[Entry]) -> str:
     """Accuracy with natural class frequencies and with equal ones."""
-    found = {one.key: one.accuracy for one in entries}
+    by_key = {one.key: one.accuracy for one in entries}
     theirs = reference(MAIN)
     lines: dict[tuple[str, str], dict[str, str]] = {}
     for (rule, attack, reading), run in readings(setting).items():
-        if (value := found.get(key(run))) is not None:
+        if (value := by_key.get(key(run))) is not None:
             lines.setdefault((rule, attack), {})[reading] = f"{value:.2f}"
     return _rows(
         ["cell, rate 0.4", "natural frequencies", "equal classes", "paper"],
@@ -106,11 +106,11 @@ def by_readings(setting: Setting, entries: Iterable[Entry]) -> str:
 
 def by_draws(setting: Setting, entries: Iterable[Entry]) -> str:
     """How far a heterogeneous number moves with the draw of q, and with the seed."""
-    found = {one.key: one.accuracy for one in entries}
+    by_key = {one.key: one.accuracy for one in entries}
     theirs = reference("heterogeneous 0.2")
     over: dict[str, tuple[list[float], list[float]]] = {}
     for (rule, seed, _), run in draws(setting).items():
-        if (value := found.get(key(run))) is not None:
+        if (value := by_key.get(key(run))) is not None:
             over.setdefault(rule, ([], []))[1 if seed else 0].append(value)
     return _rows(
         ["rule under Gauss, rate 0.2", "over draws of q, one seed", "over seeds, one draw", "paper"],
@@ -143,8 +143,8 @@ def aside(what: str, setting: Setting, entries: Iterable[Entry]) -> str:
 def fuller(runs: Callable[[Setting], Mapping[Any, Run]], setting: Setting, entries: Iterable[Entry]) -> Setting:
     """The setting itself, or the same on EMNIST if more of these runs were measured there."""
     done = {one.key for one in entries if one.accuracy is not None}
-    both = (setting, replace(setting, sets=ON_EMNIST))
-    return max(both, key=lambda one: sum(key(run) in done for run in runs(one).values()))
+    settings = (setting, replace(setting, sets=ON_EMNIST))
+    return max(settings, key=lambda one: sum(key(run) in done for run in runs(one).values()))
 
 
 def sections(setting: Setting, entries: Iterable[Entry]) -> dict[str, str]:
@@ -153,11 +153,11 @@ def sections(setting: Setting, entries: Iterable[Entry]) -> dict[str, str]:
     names = [*ORDER, *(name for name in TABLES if name not in ORDER)]
     grids = {name: compared(name, fuller(TABLES[name].runs, setting, entries), entries) for name in names}
     there = {name for name, one in grids.items() if any(cell.n for cell in one.cells.values())}
-    found = {name: markdown(one) if name in there else "Not measured yet.\n" for name, one in grids.items()}
-    found["summary"] = summary(setting, entries)
+    texts = {name: markdown(one) if name in there else "Not measured yet.\n" for name, one in grids.items()}
+    texts["summary"] = summary(setting, entries)
     for what, (runs, *_) in ASIDES.items():
-        found[what] = aside(what, fuller(runs, setting, entries), entries)
-    return found
+        texts[what] = aside(what, fuller(runs, setting, entries), entries)
+    return texts
 
 
 def summary(setting: Setting, entries: Sequence[Entry]) -> str:

@@ -6,19 +6,18 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from io import StringIO
-from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import BadInput, MissingExtra
+from holdfast.errors import BadInput
 from holdfast.experiments.store import Entry
+from holdfast.figures import new_figure, save_figure
 from holdfast.report.grid import WORST, Grid
 from holdfast.report.groups import Group, groups
 from holdfast.report.tables import columns, parts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["curves", "heat"]
 
@@ -62,7 +61,7 @@ def curves(runs: Group | Iterable[Entry], out: Any) -> None:
     ...     (Path(folder) / "curves.svg").exists()
     True
     """
-    group = runs if isinstance(runs, Group) else _one(groups(runs))
+    group = runs if isinstance(runs, Group) else _only_group(groups(runs))
     if not group.cells:
         raise BadInput("curves were given no finished run; wait for one, or name another store.")
     many = len(group.columns)
@@ -70,13 +69,13 @@ def curves(runs: Group | Iterable[Entry], out: Any) -> None:
     high = -(-many // wide)
     broad = max(PANEL[0] * wide, 4.5)
     across = max(1, min(wide, int(broad / (0.6 + LETTER * max(map(len, group.rows))))))  # names side by side
-    figure = blank(broad, PANEL[1] * high + 0.45 + 0.22 * -(-len(group.rows) // across))
+    figure = new_figure(broad, PANEL[1] * high + 0.45 + 0.22 * -(-len(group.rows) // across))
     panels = list(figure.subplots(high, wide, sharex=True, sharey=True, squeeze=False).flat)
     lines: dict[str, Any] = {}
     for axes, attack in zip(panels, group.columns, strict=False):
         for at, rule in enumerate(group.rows):
-            if some := group.cells.get((rule, attack)):
-                lines[rule] = _line(axes, [dict(one.curve()) for one in some], at)
+            if alike := group.cells.get((rule, attack)):
+                lines[rule] = _line(axes, [dict(one.curve()) for one in alike], at)
         axes.set_title(_text(attack), fontsize=10)
         axes.set_ylim(0, 1)
         axes.set_xlim(left=0)
@@ -92,29 +91,29 @@ def curves(runs: Group | Iterable[Entry], out: Any) -> None:
     shown = [rule for rule in group.rows if rule in lines]
     names = [_text(rule) for rule in shown]
     figure.legend([lines[rule] for rule in shown], names, loc="outside lower center", ncols=across, frameon=False)
-    save(figure, out)
+    save_figure(figure, out)
 
 
-def _one(found: Sequence[Group]) -> Group:
-    if len(found) > 1:
-        both = f"{found[0].title} and {found[1].title}"
-        raise BadInput(f"curves were given runs of {both}; choose such that differ in rule, attack and seed alone.")
-    return found[0] if found else Group("", [], [], {})
+def _only_group(groups_found: Sequence[Group]) -> Group:
+    if len(groups_found) > 1:
+        titles = f"{groups_found[0].title} and {groups_found[1].title}"
+        raise BadInput(f"curves were given runs of {titles}; choose such that differ in rule, attack and seed alone.")
+    return groups_found[0] if groups_found else Group("", [], [], {})
 
 
-def _line(axes: Axes, found: Sequence[dict[int, float]], at: int) -> Any:
+def _line(axes: Axes, curves_of_seeds: Sequence[dict[int, float]], at: int) -> Any:
     """One rule's curve over the rounds that all of its seeds have."""
-    rounds = sorted(set.intersection(*map(set, found)))
-    values = [[one[t] for one in found] for t in rounds]
-    mean = [fmean(some) for some in values]
+    rounds = sorted(set.intersection(*map(set, curves_of_seeds)))
+    values = [[one[t] for one in curves_of_seeds] for t in rounds]
+    mean = [fmean(accuracies) for accuracies in values]
     colour = COLOURS[at % len(COLOURS)]
-    if len(found) > 1:
-        std = [pstdev(some) for some in values]
+    if len(curves_of_seeds) > 1:
+        std = [pstdev(accuracies) for accuracies in values]
         low, high = ([max(0, min(1, m + sign * s)) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
         axes.fill_between(rounds, low, high, color=colour, alpha=0.18, linewidth=0)
-    some = (at % 3 if len(rounds) > 6 else 0, max(1, len(rounds) // 6))  # which points have a mark
+    marked = (at % 3 if len(rounds) > 6 else 0, max(1, len(rounds) // 6))  # which points have a mark
     style: Any = {"linestyle": DASHES[(at + at // len(COLOURS)) % len(DASHES)], "marker": MARKERS[at % len(MARKERS)]}
-    return axes.plot(rounds, mean, color=colour, linewidth=1.5, ms=4.0, markevery=some, **style)[0]
+    return axes.plot(rounds, mean, color=colour, linewidth=1.5, ms=4.0, markevery=marked, **style)[0]
 
 
 def heat(grid: Grid, out: Any) -> None:
@@ -149,7 +148,7 @@ def heat(grid: Grid, out: Any) -> None:
     if not heads:
         raise BadInput("a heat map was given an empty grid; it shows at least one number.")
     longest, slant = max(map(len, grid.rows)), 30 if max(map(len, heads)) > 9 else 0
-    figure = blank(1.0 + 0.085 * longest + 0.85 * len(heads), (0.5, 1.1)[slant > 0] + 0.36 * len(grid.rows))
+    figure = new_figure(1.0 + 0.085 * longest + 0.85 * len(heads), (0.5, 1.1)[slant > 0] + 0.36 * len(grid.rows))
     from matplotlib import colormaps
 
     axes = figure.subplots()
@@ -169,34 +168,12 @@ def heat(grid: Grid, out: Any) -> None:
     axes.set_xticks(places, [_text(head) for head in heads], fontsize=9, **turned)
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     axes.spines[:].set_visible(False)
-    save(figure, out)
-
-
-def blank(wide: float, high: float) -> Figure:
-    """An empty figure of so many inches."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("a figure", "matplotlib", "plot") from None
-    return Figure(figsize=(wide, high), layout="constrained")
+    save_figure(figure, out)
 
 
 def _text(name: str) -> str:
     """Dollars are dollars, not mathematics."""
     return name.replace("$", r"\$")
-
-
-def save(figure: Figure, out: Any) -> None:
-    """The same file every time; to an open file it is an SVG with its texts as texts."""
-    from matplotlib import rc_context
-
-    inline = hasattr(out, "write")
-    kind = ".svg" if inline else Path(out).suffix
-    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": None}
-    if kind not in dates:
-        raise BadInput(f"{out} was given for a figure; the formats are .svg, .png, .pdf.")
-    with rc_context({"svg.hashsalt": "holdfast", "svg.fonttype": "none" if inline else "path"}):
-        figure.savefig(out, format=kind[1:], metadata=dates[kind], dpi=150)
 
 
 def inline(draw: Any, what: Any, title: str) -> str:
@@ -207,5 +184,5 @@ def inline(draw: Any, what: Any, title: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)
     used = set(re.findall(r"(?:#|url\(#)([\w-]+)", text))
-    text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
+    text = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", text)
     return text.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1)

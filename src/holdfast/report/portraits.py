@@ -11,7 +11,6 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
@@ -20,6 +19,7 @@ from matplotlib.patches import Circle
 from holdfast.attacks import Attack, Spread, View, Zero
 from holdfast.decision import Decision
 from holdfast.driver import decide
+from holdfast.figures import new_figure, save_figure
 from holdfast.mix import mix_points
 from holdfast.points import Points
 from holdfast.reading import read
@@ -63,8 +63,11 @@ def rule(value: Any) -> bytes:
     """What a rule, a mixing stage or a two-phase rule makes of the round, as SVG."""
     figure, axes = _card()
     if isinstance(value, TwoPhase):
-        both = value.propose(POINTS)
-        for one, colour, marker, name in ((both.inner, BLUE, "D", "Inner"), (both.outer, RED, "^", "Outer")):
+        candidates = value.propose(POINTS)
+        for one, colour, marker, name in (
+            (candidates.inner, BLUE, "D", "Inner"),
+            (candidates.outer, RED, "^", "Outer"),
+        ):
             _ball(axes, one.ball, colour)
             _answer(axes, one.value, colour, marker, f"{name}: {one.rule!r}")
         _workers(axes, HONEST, LIARS, np.ones(len(POINTS)))
@@ -147,7 +150,7 @@ def _answer(axes: Axes, at: np.ndarray, colour: str, marker: str, label: str) ->
 
 
 def _card() -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(4.2, 3.4), layout="constrained", facecolor="white")
+    figure = new_figure(4.2, 3.4, facecolor="white")
     axes = figure.subplots()
     axes.set_aspect("equal", adjustable="datalim")
     axes.set_xticks([])
@@ -160,6 +163,5 @@ def _svg(figure: Figure, axes: Axes) -> bytes:
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     out = io.BytesIO()
-    with rc_context({"svg.hashsalt": "holdfast", "svg.fonttype": "none"}):  # the same bytes every time
-        figure.savefig(out, format="svg", metadata={"Date": None})
+    save_figure(figure, out)
     return out.getvalue()

@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from holdfast.figures import new_figure, save_figure
 from holdfast.guarantees.bounds import bounds, everyone, least, number
 from holdfast.guarantees.criteria import CRITERIA, SPREADS
-from holdfast.report.plots import COLOURS, blank, save
+from holdfast.report.plots import COLOURS
 
 Row = dict[str, Any]
 WIDE = 5  # panels side by side
 
 
-def constants(n: int, f: int) -> str:
+def format_constants(n: int, f: int) -> str:
     """All rules and criteria for one n and f, in Markdown."""
     out = [f"| n = {n}, f = {f} | {' | '.join(CRITERIA.values())} |", f"| --- |{' ---: |' * len(CRITERIA)}"]
     out.append(f"| *no rule below* | {' | '.join(number(value) for value in least(n, f).values())} |")
@@ -23,7 +24,7 @@ def constants(n: int, f: int) -> str:
     return "\n".join([*out, ""])
 
 
-def found(rows: list[Row]) -> str:
+def format_worst_rounds(rows: list[Row]) -> str:
     """Worst round found and proved, a line a rule, a column a shape, for κ; then how many rounds that were."""
     shapes = sorted({(row["n"], row["f"], row["d"]) for row in rows})
     names = list(dict.fromkeys(_name(row) for row in rows))
@@ -31,8 +32,8 @@ def found(rows: list[Row]) -> str:
     out = [f"| κ found / proved | {' | '.join(heads)} |", f"| --- |{' ---: |' * len(shapes)}"]
     cells = {(_name(row), (row["n"], row["f"], row["d"])): row for row in rows}
     for name in names:
-        told = [_pair(cells.get((name, shape)), "kappa") for shape in shapes]
-        out.append(f"| {name} | {' | '.join(told)} |")
+        pairs = [_pair(cells.get((name, shape)), "kappa") for shape in shapes]
+        out.append(f"| {name} | {' | '.join(pairs)} |")
     many = sum(row["rounds"] for row in rows)
     tight = sum(row["worst"][c] > 0.99 * row["proved"][c] for row in rows for c in SPREADS)
     about = f"{many:,} rounds with all their honest sets; {tight} of {3 * len(rows)} constants were reached to 1 %."
@@ -47,20 +48,20 @@ def _name(row: Row) -> str:
     return str(row["rule"]).replace(f"f={row['f']}", "f")
 
 
-def drawn(rows: list[Row], n: int, out: Path) -> None:
+def draw_worst_rounds(rows: list[Row], n: int, out: Path) -> None:
     """κ over f for one n, a panel a rule: a line what is proved, marks what a search found, grey what none is below."""
     mine = [row for row in rows if row["n"] == n]
     names = list(dict.fromkeys(_name(row) for row in mine))
     liars = sorted({row["f"] for row in mine})
     limit = [least(n, f)["kappa"] for f in liars]
-    picture = blank(9.0, 1.55 * -(-len(names) // WIDE) + 0.5)
+    picture = new_figure(9.0, 1.55 * -(-len(names) // WIDE) + 0.5)
     panels = picture.subplots(-(-len(names) // WIDE), WIDE, sharex=True, sharey=True, squeeze=False).ravel()
     for name, axes in zip(names, panels, strict=False):
-        some = sorted((row for row in mine if _name(row) == name), key=lambda row: row["f"])
-        f = [row["f"] for row in some]
+        own = sorted((row for row in mine if _name(row) == name), key=lambda row: row["f"])
+        f = [row["f"] for row in own]
         axes.plot(liars, limit, color="#7f7f7f", linewidth=3, alpha=0.4, label="no rule below")
-        axes.plot(f, [row["proved"]["kappa"] for row in some], color=COLOURS[0], linewidth=1.4, label="proved")
-        seen = [row["worst"]["kappa"] for row in some]
+        axes.plot(f, [row["proved"]["kappa"] for row in own], color=COLOURS[0], linewidth=1.4, label="proved")
+        seen = [row["worst"]["kappa"] for row in own]
         axes.plot(f, seen, "o", color=COLOURS[1], markersize=5, fillstyle="none", label="worst round found")
         axes.set_title(name, fontsize=7.5)
         axes.set_yscale("log")
@@ -72,6 +73,6 @@ def drawn(rows: list[Row], n: int, out: Path) -> None:
         axes.set_visible(False)
     picture.supxlabel(f"f, of n = {n}", fontsize=9)
     picture.supylabel("κ", fontsize=9, rotation=0)
-    lines, words = panels[0].get_legend_handles_labels()
-    picture.legend(lines, words, fontsize=8, loc="outside upper center", ncols=3, frameon=False)
-    save(picture, out)
+    lines, labels = panels[0].get_legend_handles_labels()
+    picture.legend(lines, labels, fontsize=8, loc="outside upper center", ncols=3, frameon=False)
+    save_figure(picture, out)

@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.errors import plural
 from holdfast.experiments.store import STATES, Entry
 from holdfast.report.grid import Grid, grids
-from holdfast.report.groups import Group, bare, caption, differing, groups, label, said
+from holdfast.report.groups import Group, bare, caption, differing, groups, label, written_value
 from holdfast.report.page import put
 from holdfast.report.plots import curves, heat, inline
 from holdfast.report.tables import NOTHING, html
@@ -92,7 +92,7 @@ def write(entries: Iterable[Entry], complaints: Sequence[str], out: Path, title:
     drawn = _can_draw()
     body += [] if drawn else [f"<p>{escape(MISSING)}</p>"]
     for group, grid in zip(groups(entries), grids(entries), strict=True):
-        body += _section(group, grid, drawn)
+        body += _section(group, grid, drawn=drawn)
     body += _runs(entries)
     failed = [f"{_name(one)}, seed {one.run.seed} ({one.key}): {one.why}" for one in entries if one.state == "failed"]
     body += [*_list("What failed", failed), *_list("What could not be read", complaints)]
@@ -120,15 +120,15 @@ def _about(entries: Sequence[Entry]) -> list[str]:
     return [what, common] if (common := caption(entries)) else [what]
 
 
-def _section(group: Group, grid: Grid, drawn: bool) -> list[str]:
+def _section(group: Group, grid: Grid, *, drawn: bool) -> list[str]:
     title = grid.title or "Accuracy"
     parts = [f"<h2>{escape(title)}</h2>", f'<div class="scroll">{html(replace(grid, caption=""))}</div>']
     if drawn:
         band = BAND * any(cell.n > 1 for cell in grid.cells.values())
         parts += [f"<figure>{inline(heat, grid, f'Heat map of the table, {title}')}</figure>"]
         parts += [f"<figure>{inline(curves, group, f'{OVER}, {title}')}<figcaption>{OVER}{band}.</figcaption></figure>"]
-    texts = {row: repr(some[0].run.rule) for (row, _), some in group.cells.items()}
-    texts |= {column: some[0].run.attack.written() for (_, column), some in group.cells.items()}
+    texts = {row: repr(alike[0].run.rule) for (row, _), alike in group.cells.items()}
+    texts |= {column: alike[0].run.attack.written() for (_, column), alike in group.cells.items()}
     full = "".join(
         f"<dt>{escape(name)}</dt><dd><code>{escape(texts[name])}</code></dd>"
         for name in (*group.rows, *group.columns)
@@ -154,7 +154,7 @@ def _runs(entries: Sequence[Entry]) -> list[str]:
 
 def _line(one: Entry, more: Iterable[str]) -> list[str]:
     what = [label(one.run.rule, one.run.byzantine), bare(one.run.attack)]
-    what += [*(bare(said(one.run, name)) for name in more), str(one.run.seed), one.state]
+    what += [*(bare(written_value(one.run, name)) for name in more), str(one.run.seed), one.state]
     shares = [_share(one.facts.get(name)) for name in ("outer", "liars")]
     minutes = NOTHING if one.seconds is None else f"{one.seconds / 60:.2f}"
     return [*what, _share(one.accuracy, 4), *shares, str(one.facts.get("skipped", NOTHING)), minutes]

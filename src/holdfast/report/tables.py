@@ -48,7 +48,7 @@ def columns(grid: Grid, worst: str = "first") -> list[str]:
     return [WORST, *grid.columns] if worst == "first" else [*grid.columns, WORST]
 
 
-def note(grid: Grid, marked: str = "bold", squares: bool = False) -> str:
+def note(grid: Grid, marked: str = "bold", *, squares: bool = False) -> str:
     """How to read the numbers."""
     many = sorted({cell.n for cell in grid.cells.values() if cell.n})
     span = f"{many[0]} to {many[-1]}" if len(many) > 1 else f"{many[0]}" if many else "no"
@@ -106,7 +106,7 @@ def terminal(grid: Grid, worst: str = "first") -> Group:
     table = Table(*heads, box=None, pad_edge=False, header_style="bold")
     for row, cells in zip(grid.rows, _lines(grid, worst, _plain), strict=True):
         table.add_row(Text(row), *(Text(cell, style="bold" if "*" in cell else "") for cell in cells))
-    return Group(Text(grid.title or "Accuracy", style="bold"), table, Text(_said(grid, "star"), style="dim"))
+    return Group(Text(grid.title or "Accuracy", style="bold"), table, Text(_caption(grid, "star"), style="dim"))
 
 
 def _plain(cell: Cell, best: bool) -> str:
@@ -146,7 +146,7 @@ def markdown(grid: Grid, worst: str = "first") -> str:
     rows = [list(map(_md, heads)), ["---", *["--:"] * (len(heads) - 1)], *lines]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return (
-        "\n\n".join(filter(None, (grid.title and f"**{_md(grid.title)}**", table, _md(_said(grid, squares=True)))))
+        "\n\n".join(filter(None, (grid.title and f"**{_md(grid.title)}**", table, _md(_caption(grid, squares=True)))))
         + "\n"
     )
 
@@ -191,7 +191,7 @@ def latex(grid: Grid, worst: str = "first") -> str:
     lines = [[row, *cells] for row, cells in zip(map(_tex, grid.rows), _lines(grid, worst, text), strict=True)]
     head, *body = (rf"{' & '.join(row)} \\" for row in [list(map(_tex, heads)), *lines])
     title = grid.title + ". " * bool(grid.title)
-    top = [r"\begin{table}", r"\centering", rf"\caption{{{_tex(title + _said(grid))}}}"]
+    top = [r"\begin{table}", r"\centering", rf"\caption{{{_tex(title + _caption(grid))}}}"]
     top += [rf"\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}", r"\toprule", head, r"\midrule"]
     return "\n".join([*top, *body, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
@@ -233,7 +233,7 @@ def html(grid: Grid, worst: str = "first") -> str:
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     lines = zip(grid.rows, _lines(grid, worst, text), strict=True)
     rows = "\n".join(f'<tr><th scope="row">{escape(row)}</th>{"".join(cells)}</tr>' for row, cells in lines)
-    top = f"<caption>{escape(_said(grid))}</caption><colgroup>{apart}</colgroup>"
+    top = f"<caption>{escape(_caption(grid))}</caption><colgroup>{apart}</colgroup>"
     return f"<table>{top}\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>\n"
 
 
@@ -243,5 +243,5 @@ def _tint(off: float | None) -> str:
     return f' style="background: rgba({ABOVE if off > 0 else BELOW}, {0.5 * min(abs(off) / FULL, 1):.2f})"'
 
 
-def _said(grid: Grid, marked: str = "bold", squares: bool = False) -> str:
-    return " ".join(filter(None, (grid.caption, note(grid, marked, squares))))
+def _caption(grid: Grid, marked: str = "bold", *, squares: bool = False) -> str:
+    return " ".join(filter(None, (grid.caption, note(grid, marked, squares=squares))))

@@ -255,8 +255,8 @@ class MeanwO(DistanceRule):
         if self.refine:
             masks, costs = concentrated(D, masks)
         K = np.flatnonzero(masks[int(costs.argmin())])
-        found = None if self.refine else ball(D, int(starts[0]), k)  # a refined set has no centre among the vectors
-        return Choice(even(K, n), D[K[:, None], K].sum() / (2 * k), bound, ball=found)
+        cluster = None if self.refine else ball(D, int(starts[0]), k)  # a refined set has no centre among the vectors
+        return Choice(even(K, n), D[K[:, None], K].sum() / (2 * k), bound, ball=cluster)
 
 
 def drawn(n: int, candidates: int | None, rng: Rng | None) -> np.ndarray | None:
@@ -318,7 +318,7 @@ class OuterCenter(DistanceRule):
     promise = "none by itself (unbounded); half of a two-phase round"
     time = "n² d"
     why = "in the tightest ball of f"
-    fails = "in a siege: the honest are then the tightest cluster, and f of them are left out"
+    fails = "in a siege: the honest are then the tightest cluster, and f of them are excluded"
     source = "Yi et al. 2024, Algorithm 4"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
@@ -364,7 +364,7 @@ class OuterMean(DistanceRule):
     promise = "none by itself (unbounded); half of a two-phase round"
     time = "n² d"
     why = "in the cluster of f of least squared distance"
-    fails = "in a siege: the honest are then the tightest cluster, and f of them are left out"
+    fails = "in a siege: the honest are then the tightest cluster, and f of them are excluded"
     source = "Yi et al. 2024, Algorithm 4"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:

@@ -72,8 +72,8 @@ class MeanExact(DistanceRule):
     source = "the problem of Yi et al. 2024; the search is ours"
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
-        found = search(D, self.f, self.cap)
-        return Choice(even(found.members, len(D)), found.cost, found.bound)
+        result = search(D, self.f, self.cap)
+        return Choice(even(result.members, len(D)), result.cost, result.bound)
 
 
 class Found(NamedTuple):
@@ -98,8 +98,8 @@ def search(D: Distances, f: int, cap: int) -> Found:
     if spare <= 0:
         return Found(best, cost, cost)
     tree = Tree.over(D[np.ix_(possible, possible)], spare, h)
-    found, bound, nodes = tree.search(np.isin(possible, best), cost, cap)
-    members = possible[found]
+    inside, bound, nodes = tree.search(np.isin(possible, best), cost, cap)
+    members = possible[inside]
     exact = float(sums_of_squares(D, _mask(members, n)[None])[0])
     return Found(members, exact, min(exact, max(bound, ranked_bound(ranked, h))), nodes)
 

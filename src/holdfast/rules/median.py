@@ -11,7 +11,7 @@ from holdfast.values import Count, NonNegative
 
 STEPS, STILL = 2000, 1e-10  # most steps of the search; how little of a radius the answer may still move
 NEWTON = 200  # vectors up to which a step may solve an equation of that size, and how many steps may
-MOST = 1e290  # a squared distance that leaves room for sums
+MAX_SQUARE = 1e290  # a squared distance that leaves room for sums
 ROUNDING = 1e-13  # of a sum of products of distances, relative to the sum of their sizes
 
 
@@ -82,7 +82,7 @@ class GeometricMedian(DistanceRule):
             return w
         centre = int(np.sort(D, axis=1)[:, n // 2].argmin())
         place = np.where(np.isinf(D[centre]), centre, np.arange(n))  # what is still out of sight counts as the centre
-        return np.bincount(place, _search(np.minimum(D[np.ix_(place, place)], MOST)), n)
+        return np.bincount(place, _search(np.minimum(D[np.ix_(place, place)], MAX_SQUARE)), n)
 
 
 def _lengths(D: Distances, w: Weights) -> np.ndarray:
@@ -101,12 +101,12 @@ def _search(D: Distances) -> Weights:
     n = len(D)
     centre = int(np.sort(D, axis=1)[:, n // 2].argmin())
     w = even(nearest(D, centre, n // 2 + 1), n)  # a start that no minority can move
-    asked: set[int] = set()
+    tried: set[int] = set()
     for taken in range(STEPS):
         r = _lengths(D, w)
         k, radius = int(r.argmin()), float(np.median(r))
-        if k not in asked:
-            asked.add(k)
+        if k not in tried:
+            tried.add(k)
             if radius == 0 or _outweighed(D, k, STILL * radius) <= 1 + 1e-9:
                 return even(np.array([k]), n)
         if r[k] <= STILL * radius:

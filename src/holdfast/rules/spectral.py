@@ -106,7 +106,7 @@ class DnC(DistanceRule):
     f : int
         How many Byzantine workers the rule tolerates, at least 0.
     filter : float
-        c: how many vectors are left out for each of the f, above 0.
+        c: how many vectors are excluded for each of the f, above 0.
 
     Notes
     -----

@@ -89,11 +89,11 @@ class MDA(DistanceRule):
         with suppress(_OutOfSteps):
             while low < high:
                 middle = (low + high) // 2
-                found = self._cover(squares[middle] < D, nobody, steps)
-                if found is None:
+                smaller = self._cover(squares[middle] < D, nobody, steps)
+                if smaller is None:
                     low = middle + 1
                 else:
-                    high, cover = middle, found
+                    high, cover = middle, smaller
         return low, high, cover
 
     def _unfinished(self, D: Distances, squares: np.ndarray, known: tuple[int, int, np.ndarray]) -> Choice:
@@ -114,11 +114,11 @@ class MDA(DistanceRule):
         lowest = low
         while lowest < high:  # the least diameter for which a dive finds a cover
             middle = (lowest + high) // 2
-            found = self._dive(squares[middle] < D)
-            if found is None:
+            smaller = self._dive(squares[middle] < D)
+            if smaller is None:
                 lowest = middle + 1
             else:
-                high, cover = middle, found
+                high, cover = middle, smaller
         highest = high
         while low < highest:  # the least diameter that a dive does not prove impossible
             middle = (low + highest) // 2
@@ -154,8 +154,8 @@ class MDA(DistanceRule):
                 if np.count_nonzero(~cover[:point]) == len(cover) - self.f:
                     break
                 if cover[point] and not gone[point]:
-                    found = self._cover(conflict, gone | conflict[point], steps)
-                    cover = cover if found is None else found
+                    smaller = self._cover(conflict, gone | conflict[point], steps)
+                    cover = cover if smaller is None else smaller
                 if cover[point]:
                     gone[point] = True
                 else:

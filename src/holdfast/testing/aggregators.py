@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.checks import check_whole, is_whole
 from holdfast.errors import BadInput
 from holdfast.guarantees.criteria import worst
 from holdfast.guarantees.instances import structured
@@ -26,7 +27,7 @@ STRANGE: dict[str, object] = {
     "complex numbers": np.ones((15, 3), complex),
 }
 SETS = 5000  # of honest workers that are all looked at
-TOLD = "no aggregator has to"
+NOT_REQUIRED = "no aggregator has to"
 
 
 @dataclass(frozen=True)
@@ -105,16 +106,16 @@ class Subject:
         def test(rng: Rng) -> None:
             drawn = [attacked(rng, self.n, self.f, 2, kind, 10.0 ** rng.integers(-1, 3))[0] for kind in KINDS]
             for X in (*structured(self.n, self.f, 2), *drawn):
-                found = worst("kappa", self.call(X.copy()), X, self.f, SETS).value
-                if not found <= kappa * (1 + SLACK):
-                    raise LawBroken(f"κ is at least {found:.3g} in one round, above {kappa:.3g}")
+                kappa_seen = worst("kappa", self.call(X.copy()), X, self.f, SETS).value
+                if not kappa_seen <= kappa * (1 + SLACK):
+                    raise LawBroken(f"κ is at least {kappa_seen:.3g} in one round, above {kappa:.3g}")
 
         seeds = 3 if comb(self.n, self.f) <= SETS else 1
         return Plan("constant", f"{sentence[:-1]}; κ = {kappa:.3g}.", test, seeds=seeds)
 
     def _hostile_plan(self, case: Hostile) -> Plan:
-        kept = "the answer stays finite" + ("" if self.near is None else " and near the honest mean")
-        sentence = f"If {case.sentence}, {kept}."
+        promise = "the answer stays finite" + ("" if self.near is None else " and near the honest mean")
+        sentence = f"If {case.sentence}, {promise}."
         if not self.f:
             return Plan(case.name, sentence, None, "f is 0")
 
@@ -164,11 +165,10 @@ def check_size(n: int | None, f: int, least: int = 0) -> int:
     BadInput
         If f is no whole number or n workers do not tolerate f.
     """
-    if isinstance(f, bool) or not isinstance(f, (int, np.integer)) or f < 0:
-        raise BadInput(f"f = {f!r} was given; it is a whole number of Byzantine workers, at least 0.")
+    f = check_whole(f, "f", least=0, unit="Byzantine workers")
     if n is None:
         return int(max(11, 4 * f + 3, least))
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < max(3, 2 * f + 1, least):
+    if not is_whole(n, least=max(3, 2 * f + 1, least)):
         raise BadInput(f"n = {n!r} was given; checks with f = {f} need at least {max(3, 2 * f + 1, least)} workers.")
     return int(n)
 
@@ -242,8 +242,8 @@ def check_aggregator(
     if not callable(aggregate):
         raise BadInput(f"{aggregate!r} cannot be called; give a function of an array of shape (n, d).")
     size = check_size(n, f)
-    told = [law.name for law in LAWS if law.name != "order"]
-    excuses = {**dict.fromkeys([*told, "refusals", "too many NaN"], TOLD), **(not_promised or {})}
+    unpromised = [law.name for law in LAWS if law.name != "order"]
+    excuses = {**dict.fromkeys([*unpromised, "refusals", "too many NaN"], NOT_REQUIRED), **(not_promised or {})}
     subject = Subject(aggregate, size, int(f), oracle, kappa, trusted=trusted, excuses=excuses)
     called = name or getattr(aggregate, "__name__", None) or repr(aggregate)
     report = run_all(called, size, int(f), subject.plans(), seconds)

@@ -29,7 +29,7 @@ SHAPES = {
     "no Byzantine worker": (8, 0, 5),
 }
 ON_PURPOSE = "it sends on purpose what cannot be used"
-TOLD = "no attack has to"
+NOT_REQUIRED = "no attack has to"
 
 
 def check_attack(
@@ -164,20 +164,20 @@ def _plans(attack: Attacker, n: int, f: int, excuses: Mapping[str, str]) -> Iter
     yield plan("repeating", "The same view and generator give the same rows.", repeats)
     yield plan("input", "The view is not changed.", leaves)
     yield plan("precision", "Rows of float32 are answered with float32.", keeps_precision)
-    told = plan("order", "The order of the honest workers does not matter.", same_for_any_order, TOLD)
-    yield _if_usable(told, usable)
+    reported = plan("order", "The order of the honest workers does not matter.", same_for_any_order, NOT_REQUIRED)
+    yield _if_usable(reported, usable=usable)
     for name, size in SIZES.items():
         sentence = f"Numbers of size {size:.0e} are answered with finite rows."
         sized = plan(name, sentence, _finite(attack, partial(view, h=h, b=f, d=COORDINATES, size=size)))
-        yield _if_usable(sized, usable)
+        yield _if_usable(sized, usable=usable)
     sentence = "If all honest rows are equal, finite rows are sent."
-    yield _if_usable(plan("equal rows", sentence, _finite(attack, partial(_equal, h=h, f=f))), usable)
+    yield _if_usable(plan("equal rows", sentence, _finite(attack, partial(_equal, h=h, f=f))), usable=usable)
     yield plan("labels", "Labels are answered with as many labels, each of a known class.", _labels(attack))
     sentence = "A rule that tolerates f answers the attacked round with finite numbers."
     yield plan("round", sentence, _answered(attack, h, f))
 
 
-def _if_usable(plan: Plan, usable: bool) -> Plan:
+def _if_usable(plan: Plan, *, usable: bool) -> Plan:
     return plan if usable else replace(plan, test=None, excuse=ON_PURPOSE)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.testing.laws import LawBroken
-from holdfast.testing.rounds import Mask, placed
+from holdfast.testing.rounds import Mask, place_liars
 
 Array = np.ndarray
 Rng = np.random.Generator
@@ -76,7 +76,7 @@ class Hostile:
     ) -> Iterator[tuple[Array, Mask]]:
         """Yield the round with the Byzantine rows last, first and in between; and which rows are honest."""
         H = (self.centre + self.spread * rng.standard_normal((n - f, d))).astype(self.dtype)
-        yield from placed(H, self.liars(H, f, rng), trusted)
+        yield from place_liars(H, self.liars(H, f, rng), trusted)
 
 
 CASES = tuple(

@@ -58,8 +58,8 @@ class Peer:
 def _byzfl(name: str, f: int) -> Call:
     """A new object for each call, since some remember the last one."""
     kind = getattr(_without_init("byzfl", "aggregators"), name)
-    told = {"f": f} if _takes_f(kind) else {}
-    return lambda X: kind(**told)(X)
+    arguments = {"f": f} if _takes_f(kind) else {}
+    return lambda X: kind(**arguments)(X)
 
 
 def _flower(name: str, f: int) -> Call:
@@ -155,23 +155,23 @@ def find_aggregator(text: str, *, f: int) -> Peer:
 
 
 def _own(module: str, name: str, f: int) -> Call:
-    found: Any = _import(module.partition(".")[0], module)
+    member: Any = _import(module.partition(".")[0], module)
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(member, part):
             raise BadInput(f"{module} has no {name}; name a function of an array of shape (n, d).")
-        found = getattr(found, part)
-    if not callable(found):
+        member = getattr(member, part)
+    if not callable(member):
         raise BadInput(f"{module}:{name} cannot be called; name a function of an array of shape (n, d).")
-    told = {"f": f} if _takes_f(found) else {}
-    made: Any = found(**told) if inspect.isclass(found) else partial(found, **told)
+    arguments = {"f": f} if _takes_f(member) else {}
+    made: Any = member(**arguments) if inspect.isclass(member) else partial(member, **arguments)
     if not callable(made):
         raise BadInput(f"values of {module}:{name} cannot be called; name a function of an array of shape (n, d).")
     return made
 
 
-def _takes_f(found: Callable[..., Any]) -> bool:
+def _takes_f(function: Callable[..., Any]) -> bool:
     try:
-        return "f" in inspect.signature(found).parameters
+        return "f" in inspect.signature(function).parameters
     except (TypeError, ValueError):
         return False
 

@@ -127,7 +127,7 @@ class Report:
 
     def summary(self) -> str:
         """Return one line: who was checked, and how many checks have which status."""
-        counts = ", ".join(f"{len(found)} {status.value}" for status in Status if (found := self.having(status)))
+        counts = ", ".join(f"{len(checks)} {status.value}" for status in Status if (checks := self.having(status)))
         return f"{self.subject}, n = {self.n}, f = {self.f}: {counts}"
 
     def rows(self) -> list[tuple[str, str, str]]:

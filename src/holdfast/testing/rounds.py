@@ -86,7 +86,7 @@ def with_bad_rows(rng: Rng, X: NDArray[Any], k: int) -> tuple[NDArray[Any], NDAr
     return X, rows
 
 
-def placed(H: NDArray[Any], B: NDArray[Any], trusted: Collection[int] = ()) -> Iterator[tuple[NDArray[Any], Mask]]:
+def place_liars(H: NDArray[Any], B: NDArray[Any], trusted: Collection[int] = ()) -> Iterator[tuple[NDArray[Any], Mask]]:
     """The Byzantine rows B last, first, and in between; with the mask of the honest.
 
     The workers in `trusted` stay honest.

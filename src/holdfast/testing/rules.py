@@ -147,7 +147,7 @@ def _decides(rule: Stage, n: int) -> Test:
             X[1, 2] = np.nan
         decision = rule.decide(X, rng=np.random.default_rng(5) if rule.random else None)
         require_close(decision.value, _called(rule)(X), float(np.nanmax(np.abs(X))))
-        known = {*decision.kept, *decision.left_out, *decision.dropped}
+        known = {*decision.kept, *decision.excluded, *decision.dropped}
         if known != set(range(len(X))):
             raise LawBroken(f"it does not say what became of workers {sorted(set(range(len(X))) - known)}")
 

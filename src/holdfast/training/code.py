@@ -33,10 +33,10 @@ def code_version() -> str:
     return f"{__version__}+g{commit}{'.changed' * bool(_git('status', '--porcelain', '--untracked-files=no'))}"
 
 
-def _git(*words: str) -> str:
+def _git(*arguments: str) -> str:
     """What git answers; empty if it cannot."""
     try:
-        call = ["git", "-C", str(ROOT), *words]
+        call = ["git", "-C", str(ROOT), *arguments]
         return subprocess.run(call, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return ""

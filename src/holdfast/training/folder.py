@@ -18,7 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.disk import MAX_NOTE_BYTES, NotRegular, append_regular, open_regular, read_note, read_regular, write_whole
+from holdfast.disk import (
+    MAX_NOTE_BYTES,
+    NotRegular,
+    append_regular,
+    open_regular,
+    read_note,
+    read_regular,
+    write_text,
+    write_whole,
+)
 from holdfast.errors import BadInput, Unwritable
 from holdfast.npz import read_arrays
 from holdfast.training.code import note_code
@@ -168,31 +177,26 @@ def set_damaged_aside(path: Path) -> None:
 
 def read_record(path: Path) -> Run:
     """The run whose folder this is; a rule or an attack that is in no catalogue is known by its text."""
-    found = _read(path)
+    record = _read(path)
     try:
-        return Run.of(named({name: value for name, value in found.items() if name not in ("task", "format")}))
+        return Run.of(named({name: value for name, value in record.items() if name not in ("task", "format")}))
     except BadInput as error:
         raise BadInput(f"{path} holds a record that is none: {error}") from None
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = {**json.loads(read_regular(path / "record.json", limit=MAX_NOTE_BYTES))}
+        record = {**json.loads(read_regular(path / "record.json", limit=MAX_NOTE_BYTES))}
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise BadInput(
             f"{path}/record.json is no record of a run ({error}); delete its folder to start again."
         ) from None
-    if found.get("format") != FORMAT:
+    if record.get("format") != FORMAT:
         raise BadInput(
-            f"{path} is of format {found.get('format', 0)} and this holdfast writes {FORMAT}; "
+            f"{path} is of format {record.get('format', 0)} and this holdfast writes {FORMAT}; "
             "use the version that wrote it, or another folder."
         )
-    return found
-
-
-def write_text(path: Path, text: str) -> None:
-    """To a file, whole or not at all."""
-    write_whole(path, text.encode(errors="backslashreplace"))
+    return record
 
 
 def in_use(path: Path) -> bool:
@@ -207,7 +211,7 @@ def in_use(path: Path) -> bool:
     return False
 
 
-def _lock(file: Any, path: Path, alone: bool = True) -> None:
+def _lock(file: Any, path: Path, *, alone: bool = True) -> None:
     """For this process alone; or, for one that only looks, for a moment beside others that look."""
     try:
         import fcntl

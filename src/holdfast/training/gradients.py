@@ -63,7 +63,7 @@ class Gradients:
             self.settle(x, y)
         self.ways[0](x, y, out)
 
-    def settle(self, x: Tensor, y: Tensor, local: bool = False) -> None:
+    def settle(self, x: Tensor, y: Tensor, *, local: bool = False) -> None:
         """Choose the way by trying it on some images, that of `local` steps too; torch's generator is left alone."""
         buffers = [buffer.clone() for buffer in self.module.buffers()]
         before = torch.get_rng_state()
@@ -74,7 +74,7 @@ class Gradients:
                         break
                 why = "it gives other gradients than a worker by itself"
             except Exception as error:  # torch says in many ways what it cannot do
-                why = _said(error)
+                why = _first_line(error)
             tried = self.way
             self.ways.pop(0)
             log.warning("gradients are %s, since %s is not possible for this module (%s)", self.way, tried, why)
@@ -164,10 +164,10 @@ class Gradients:
         rows = dict(zip(map(id, self.trained), self._views(out), strict=True))
         fresh = set(rows)  # what nothing was added to yet
         for (layer, given, _), slope in zip(uses, slopes, strict=True):
-            for owner, some, part in _by_worker(layer, given, slope, w):
+            for owner, workers, part in _by_worker(layer, given, slope, w):
                 if id(owner) not in rows:  # frozen
                     continue
-                rows[id(owner)][some].copy_(part) if id(owner) in fresh else rows[id(owner)][some].add_(part)
+                rows[id(owner)][workers].copy_(part) if id(owner) in fresh else rows[id(owner)][workers].add_(part)
             fresh -= {id(owner) for owner in layer.parameters()}
         for unused in fresh:
             rows[unused].zero_()
@@ -198,7 +198,9 @@ class Gradients:
             except Exception as error:
                 self.apart = False
                 torch.set_rng_state(before)
-                log.warning("local steps are looped, since mapped is not possible for this module (%s)", _said(error))
+                log.warning(
+                    "local steps are looped, since mapped is not possible for this module (%s)", _first_line(error)
+                )
         out = torch.empty_like(models[:1])
         for i in range(len(models)):
             self.load(models[i])
@@ -236,7 +238,7 @@ def _close(got: Tensor, want: Tensor) -> bool:
     return not len(want) or torch.allclose(got, want, rtol=1e-3, atol=1e-4 * float(want.abs().max()) + 1e-30)
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
 
@@ -275,13 +277,13 @@ def _by_worker(layer: Layer, given: Tensor, slope: Tensor, w: int) -> Iterator[t
     out, channels, *kernel = layer.weight.shape
     many = max(1, CACHE // max(1, seen[0].numel()))
     for at in range(0, w, many):  # what a convolution saw is many times its input: a piece that stays in the cache
-        some = slice(at, min(at + many, w))
-        columns = seen[some].reshape(some.stop - at, -1, layer.weight[0].numel())
-        slopes = slope[some].reshape(some.stop - at, -1, out)
+        workers = slice(at, min(at + many, w))
+        columns = seen[workers].reshape(workers.stop - at, -1, layer.weight[0].numel())
+        slopes = slope[workers].reshape(workers.stop - at, -1, out)
         weight = torch.bmm(slopes.transpose(1, 2), columns)
-        yield layer.weight, some, weight.view(-1, out, *kernel, channels).movedim(-1, 2) if conv else weight
+        yield layer.weight, workers, weight.view(-1, out, *kernel, channels).movedim(-1, 2) if conv else weight
         if layer.bias is not None:
-            yield layer.bias, some, slopes.sum(dim=1)
+            yield layer.bias, workers, slopes.sum(dim=1)
 
 
 def _windows(layer: nn.Conv2d, given: Tensor) -> Tensor:

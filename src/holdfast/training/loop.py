@@ -16,6 +16,7 @@ from holdfast.decision import Decision
 from holdfast.driver import decide
 from holdfast.errors import BadInput, listing
 from holdfast.guarantees.certificate import certificate
+from holdfast.jsonable import finite_or_none
 from holdfast.reading import read
 from holdfast.rules.base import CoordinateRule
 from holdfast.training.messages import RULE, VOTE, Sent, gather, generator
@@ -37,7 +38,7 @@ class Round:
     round : int
         The number of the round, from 0.
     kept : str
-        One letter for each worker: k kept, - left out, x dropped, . absent.
+        One letter for each worker: k kept, - excluded, x dropped, . absent.
     liars : float or None
         The Byzantine workers' share of the weights (of the uses, for a rule on single coordinates).
     norm : float or None
@@ -116,7 +117,7 @@ def rashb(run: Run, task: Task, state: State | None = None, certify: bool = Fals
             continue
         events = (*sent.events, *_noted(sent, decision), *state.move(run, decision.value, t))
         kappa = certified(run, sent, decision) if certify else None
-        yield Round(t, *_told(run, sent, decision), norm=_norm(decision.value), events=events, kappa=kappa)
+        yield Round(t, *_describe_decision(run, sent, decision), norm=_norm(decision.value), events=events, kappa=kappa)
 
 
 def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: bool = False) -> Iterator[Round]:
@@ -162,14 +163,14 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: b
         state.average += (state.model - state.average) / (t + 1)
         sent = gather(run, task, state, t)
         try:
-            both = run.rule.propose(_read(run, sent, state), rng=generator(run, RULE, t), start=state.last)
+            candidates = run.rule.propose(_read(run, sent, state), rng=generator(run, RULE, t), start=state.last)
         except BadInput as refusal:
             yield _skipped(state, sent, t, refusal)
             continue
-        models = [state.stepped(run, one.value, t) for one in (both.inner, both.outer)]
+        models = [state.stepped(run, decided.value, t) for decided in (candidates.inner, candidates.outer)]
         losses = task.losses(models, sent.who, t)
-        winner = run.rule.elect(both, _reports(run, sent, losses, t))
-        decision = getattr(both, winner.name)
+        winner = run.rule.elect(candidates, _reports(run, sent, losses, t))
+        decision = getattr(candidates, winner.name)
         honest = losses[sent.who < run.honest]
         with np.errstate(invalid="ignore"):
             margin = float((honest[:, 0] - honest[:, 1]).mean()) if len(honest) else 0.0
@@ -181,11 +182,11 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: b
         )
         yield Round(
             t,
-            *_told(run, sent, decision),
+            *_describe_decision(run, sent, decision),
             norm=_norm(decision.value),
             winner=winner.name,
-            lead=_plain(winner.lead),
-            margin=_plain(margin),
+            lead=finite_or_none(winner.lead),
+            margin=finite_or_none(margin),
             events=events,
             kappa=certified(run, sent, decision) if certify else None,
         )
@@ -194,7 +195,7 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: b
 def certified(run: Run, sent: Sent, decision: Decision) -> float | None:
     """The certificate of a round; a rule without an f is asked about as many liars as there are."""
     try:
-        return _plain(certificate(decision, sent.rows, f=run.byzantine if run.f == 0 else None).kappa)
+        return finite_or_none(certificate(decision, sent.rows, f=run.byzantine if run.f == 0 else None).kappa)
     except BadInput as refusal:  # half of the workers or more may lie: nothing can be proved
         log.debug("no certificate: %s", refusal)
         return None
@@ -238,7 +239,7 @@ def _reports(run: Run, sent: Sent, losses: np.ndarray, t: int) -> list[tuple[int
     return [*honest, *(lie for lie in lies if type(lie[0]) is int and lie[0] in mine)]
 
 
-def _told(run: Run, sent: Sent, decision: Decision) -> tuple[str, float | None]:
+def _describe_decision(run: Run, sent: Sent, decision: Decision) -> tuple[str, float | None]:
     """Who was kept, a letter a worker; and the share of the answer that is the liars'."""
     letters = ["."] * run.workers
     for place, worker in enumerate(map(int, sent.who)):
@@ -259,9 +260,4 @@ def _noted(sent: Sent, decision: Decision) -> list[str]:
 
 def _norm(value: np.ndarray) -> float | None:
     with np.errstate(over="ignore"):
-        return _plain(float(np.sqrt(np.square(value, dtype=np.float64).sum())))
-
-
-def _plain(number: float) -> float | None:
-    """As JSON can say it."""
-    return float(number) if np.isfinite(number) else None
+        return finite_or_none(float(np.sqrt(np.square(value, dtype=np.float64).sum())))

@@ -49,8 +49,8 @@ def named(record: dict[str, Any]) -> dict[str, Any]:
     out = dict(record)
     for name, (known, own) in KINDS.items():
         text = out.get(name)
-        words = re.findall(r"\b([A-Za-z_]\w*)\s*\(", text) if isinstance(text, str) else []
-        if words and not set(words) <= set(known):
+        names = re.findall(r"\b([A-Za-z_]\w*)\s*\(", text) if isinstance(text, str) else []
+        if names and not set(names) <= set(known):
             out[name] = own(text)
     return out
 

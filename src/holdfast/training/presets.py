@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from holdfast.attacks import NoAttack, seven
+from holdfast.attacks import NoAttack, list_paper_attacks
 from holdfast.elections import Ballot
 from holdfast.errors import BadInput
 from holdfast.rules import CenterwO, GeometricMedian, MeanwO, NormBoundedMean
@@ -34,7 +34,7 @@ RULES = {
 OURS = ("Cent1P", "Mean1P", "Cent2P", "Mean2P")
 
 
-def paper(rule: str, attack: str = "none", rate: float = 0.4, text: bool = True, **changes: Any) -> Run:
+def paper(rule: str, attack: str = "none", rate: float = 0.4, *, text: bool = True, **changes: Any) -> Run:
     """A cell of the paper's tables by its names, such as paper("Mean2P", "Omn"); `changes` are fields of Run.
 
     The text: 3, 7 or 14 of 35 workers lie, means of n - f, votes on a fresh batch of 3, τ = 0.215771 of the momentum.
@@ -47,15 +47,15 @@ def paper(rule: str, attack: str = "none", rate: float = 0.4, text: bool = True,
     >>> paper("Mean1P", "SV").attack, paper("Mean1P", "SV", text=False).shrink
     (ScaledVariance(z=-20.0), 0.6)
     """
-    for name, known, kind in ((rule, RULES, "rule"), (attack, ["none", *seven()], "attack")):
+    for name, known, kind in ((rule, RULES, "rule"), (attack, ["none", *list_paper_attacks()], "attack")):
         if name not in known:
             raise BadInput(unknown(str(name), known, kind))
     if rate not in RATES:
         raise BadInput(f"paper was given rate = {rate!r}; it has 0.1, 0.2 and 0.4.")
     f = RATES[rate][0 if text else 1]
-    words: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "rule": parse(RULES[rule].format(f=f), AGGREGATORS),
-        "attack": NoAttack() if attack == "none" else seven(text, WORKERS)[attack],
+        "attack": NoAttack() if attack == "none" else list_paper_attacks(text=text, n=WORKERS)[attack],
         "workers": WORKERS,
         "byzantine": f,
         "data": "emnist",
@@ -68,7 +68,7 @@ def paper(rule: str, attack: str = "none", rate: float = 0.4, text: bool = True,
         "momentum": 0.0,
         "every": 50,
     }
-    return Run(**words | ({} if text else _program(rule, words["rule"], f)) | changes)
+    return Run(**fields | ({} if text else _program(rule, fields["rule"], f)) | changes)
 
 
 def _program(name: str, rule: Any, f: int) -> dict[str, Any]:

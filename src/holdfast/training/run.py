@@ -11,6 +11,7 @@ import numpy as np
 
 from holdfast.attacks import NAMED, Attack, NoAttack
 from holdfast.attacks.voters import VOTERS, Voter, WorseLoss
+from holdfast.checks import check_whole
 from holdfast.data import SPLITS, Natural
 from holdfast.errors import BadInput
 from holdfast.rules.base import Stage
@@ -38,7 +39,7 @@ COUNTS = {
     "threads": 1,
 }
 OPTIONAL = {"draw": 0, "train": 1, "test": 1, "present": 1, "vote_batch": 1}
-MOST, HUGE = 2**31 - 1, 1e100
+MAX_COUNT, HUGE = 2**31 - 1, 1e100
 NUMBERS = {"lr": True, "momentum": False, "weight_decay": False, "shrink": True}
 
 
@@ -172,25 +173,22 @@ class Run:
             given = getattr(self, name)
             if name in OPTIONAL and given is None:
                 continue
-            if isinstance(given, np.integer):
-                object.__setattr__(self, name, given := int(given))
-            if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= MOST:
-                raise BadInput(f"Run was given {name} = {given!r}; it is a whole number, {least} to {MOST}.")
+            object.__setattr__(self, name, check_whole(given, name, least=least, most=MAX_COUNT, who="Run"))
         for name in ("data", "model", "device"):
             if not isinstance(given := getattr(self, name), str):
                 raise BadInput(f"Run was given {name} = {given!r}; it is a text.")
         if not isinstance(self.standardise, bool):
             raise BadInput(f"Run was given standardise = {self.standardise!r}; it is True or False.")
         for name, positive in NUMBERS.items():
-            self._number(name, positive)
+            self._number(name, positive=positive)
         for name in ("clip", "reject"):
             if getattr(self, name) is not None:
-                self._number(name, True)
+                self._number(name, positive=True)
         if self.momentum >= 1:
             raise BadInput(f"Run was given momentum = {self.momentum!r}; it is below 1.")
         self._possible()
 
-    def _number(self, name: str, positive: bool) -> None:
+    def _number(self, name: str, *, positive: bool) -> None:
         given = getattr(self, name)
         given = given.item() if isinstance(given, np.number) else given
         if isinstance(given, bool) or not isinstance(given, (int, float)) or not abs(given) < HUGE:

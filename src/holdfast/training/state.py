@@ -208,11 +208,11 @@ class State:
         """
         try:
             with open_regular(path) as file:
-                found: dict[str, Any] = dict(read_arrays(file))
-            if found["round"].dtype.kind != "i" or found["round"] < 1:
+                arrays: dict[str, Any] = dict(read_arrays(file))
+            if arrays["round"].dtype.kind != "i" or arrays["round"] < 1:
                 raise ValueError("its round is none")
-            found["round"] = int(found["round"])
-            state = State(**found)
+            arrays["round"] = int(arrays["round"])
+            state = State(**arrays)
             if not np.isfinite(state.model).all():
                 raise ValueError("its model is not finite")
             if first is not None and state._shapes() != first._shapes():

@@ -192,10 +192,12 @@ class Functions:
         dict
             What `evaluation` returned; empty without one.
         """
-        found = self.evaluation(model.copy()) if self.evaluation else {}
-        if not isinstance(found, Mapping):
-            raise BadInput(f"Functions was given an evaluation that answers {found!r}; it answers names with numbers.")
-        return dict(found)
+        evaluation = self.evaluation(model.copy()) if self.evaluation else {}
+        if not isinstance(evaluation, Mapping):
+            raise BadInput(
+                f"Functions was given an evaluation that answers {evaluation!r}; it answers names with numbers."
+            )
+        return dict(evaluation)
 
 
 def _felt(loss: Callable[[int, Vector, int], float], worker: int, model: Vector, t: int) -> float:

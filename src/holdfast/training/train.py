@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import math
 import signal
 import threading
 import time
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import BadInput, MissingExtra, Unwritable
+from holdfast.jsonable import to_json
 from holdfast.training.folder import OWN, Folder
 from holdfast.training.loop import rashb, two_phase_rashb
 from holdfast.training.own import known
@@ -69,8 +69,8 @@ class Result:
     @property
     def accuracy(self) -> float:
         """The accuracy of the last model on everybody's test data; nan if nobody measured it."""
-        found = self.final.get("accuracy")
-        return float("nan") if found is None else float(found)
+        final = self.final.get("accuracy")
+        return float("nan") if final is None else float(final)
 
     @property
     def final(self) -> Line:
@@ -90,11 +90,11 @@ class Result:
         list of (int, float)
             In the order of the rounds.
         """
-        found = ((line["round"] + 1, line["evaluation"].get(name)) for line in self.lines if "evaluation" in line)
-        return [(at, value) for at, value in found if value is not None]
+        values = ((line["round"] + 1, line["evaluation"].get(name)) for line in self.lines if "evaluation" in line)
+        return [(at, value) for at, value in values if value is not None]
 
     def kept(self) -> np.ndarray:
-        """Return (rounds, workers) letters: k kept, - left out, x dropped, . absent; a column is a worker's history."""
+        """Return (rounds, workers) letters: k kept, - excluded, x dropped, . absent; a column is a worker's history."""
         blank = "." * self.run.workers
         return np.array([list(line["kept"] or blank) for line in self.lines])
 
@@ -108,9 +108,9 @@ class Result:
         return sum(not line["kept"] for line in self.lines)
 
     def __repr__(self) -> str:
-        told = f", accuracy {self.accuracy:.4f}" if "accuracy" in self.final else ""
+        accuracy = f", accuracy {self.accuracy:.4f}" if "accuracy" in self.final else ""
         lost = f", {self.skipped} of them skipped" if self.skipped else ""
-        return f"Result({self.run.rule!r} under {self.run.attack!r}: {len(self.lines)} rounds{lost}{told})"
+        return f"Result({self.run.rule!r} under {self.run.attack!r}: {len(self.lines)} rounds{lost}{accuracy})"
 
     def events(self) -> list[tuple[int, str]]:
         """Return (round, what happened) of all that was out of the ordinary."""
@@ -121,6 +121,7 @@ def train(
     run: Run,
     folder: Path | str | None = None,
     task: Task | None = None,
+    *,
     data: Path | str | None = None,
     on_round: Listener | None = None,
     save: float = SAVE,
@@ -174,122 +175,103 @@ def train(
     known(run)
     if getattr(task, "run", run) != run:
         raise BadInput("train was given a task that was built for another run; build it from the same one.")
-    kept = None if folder is None else Folder(Path(folder), run, OWN if task is None else fingerprint(task))
-    if kept and kept.done:
-        return Result(run, kept.whole(), *kept.models())
+    place = None if folder is None else Folder(Path(folder), run, OWN if task is None else fingerprint(task))
+    if place and place.done:
+        return Result(run, place.whole(), *place.models())
     with threads(run.threads):
         task = task or _workers(run, data)
         if task.workers != run.workers:
             raise BadInput(f"train was given {run.workers} workers by its run and {task.workers} by its task; agree.")
         try:
-            with kept.held() if kept else nullcontext():
-                return _trained(run, kept, task, on_round, save, certify)
+            with place.held() if place else nullcontext():
+                return _trained(run, place, task, on_round=on_round, save=save, certify=certify)
         except OSError as error:
-            if kept is None or error.errno not in DISK:
+            if place is None or error.errno not in DISK:
                 raise
             raise Unwritable(
-                f"{kept.path} cannot be written ({error.strerror}); make room or name another folder, "
+                f"{place.path} cannot be written ({error.strerror}); make room or name another folder, "
                 "then the same command goes on from what was saved."
             ) from None
 
 
 def _trained(
-    run: Run, kept: Folder | None, task: Task, on_round: Listener | None, save: float, certify: bool
+    run: Run, place: Folder | None, task: Task, *, on_round: Listener | None, save: float, certify: bool
 ) -> Result:
     state = State.first(run, task)
-    state = (kept.state(state) if kept else None) or state
-    lines = list(kept.lines()) if kept else []
+    state = (place.state(state) if place else None) or state
+    lines = list(place.lines()) if place else []
     try:
-        with closing(_saved(run, task, state, kept, save, certify)) as news, interruptible() as asked:
+        with closing(_saved(run, task, state, place, save, certify=certify)) as news, interruptible() as interrupts:
             for new in news:
                 lines.append(new)
                 if on_round:
                     on_round(new)
-                if asked:
+                if interrupts:
                     raise KeyboardInterrupt
-        if kept:
-            kept.finish(state)
+        if place:
+            place.finish(state)
     finally:
-        if kept:
-            kept.spent()
+        if place:
+            place.spent()
     return Result(run, lines, state.model, state.average)
 
 
-def _saved(run: Run, task: Task, state: State, kept: Folder | None, save: float, certify: bool) -> Generator[Line]:
+def _saved(run: Run, task: Task, state: State, place: Folder | None, save: float, *, certify: bool) -> Generator[Line]:
     """The rounds' lines, written down from time to time, and when somebody stops in between."""
     waiting: list[Line] = []
     saved = time.monotonic()
-    for line in rounds(run, task, state, certify):
+    for line in rounds(run, task, state, certify=certify):
         waiting.append(line)
-        if kept and (time.monotonic() - saved > save or state.round == run.rounds):
-            kept.add(waiting, state)
+        if place and (time.monotonic() - saved > save or state.round == run.rounds):
+            place.add(waiting, state)
             waiting, saved = [], time.monotonic()
         try:
             yield line
         except GeneratorExit:
-            if kept and waiting:
-                kept.add(waiting, state)
+            if place and waiting:
+                place.add(waiting, state)
             raise
 
 
 @contextmanager
 def interruptible() -> Iterator[list[int]]:
     """An interrupt waits for the end of the round, so that nothing of it is lost; a second one does not wait."""
-    asked: list[int] = []
+    interrupts: list[int] = []
 
     def note(number: int, _: Any) -> None:
-        if asked:
+        if interrupts:
             raise KeyboardInterrupt
-        asked.append(number)
+        interrupts.append(number)
 
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        yield asked
+        yield interrupts
         return
     before = signal.signal(signal.SIGINT, note)
     try:
-        yield asked
+        yield interrupts
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def plain(found: Any) -> Any:
-    """As JSON can say it: plain numbers, None for those that are not finite.
-
-    >>> plain({"loss": np.float32(0.5), "each": np.array([1.0, np.nan])})
-    {'loss': 0.5, 'each': [1.0, None]}
-    """
-    if isinstance(found, dict):
-        return {str(name): plain(value) for name, value in found.items()}
-    if hasattr(found, "tolist"):
-        found = found.tolist()
-    if isinstance(found, (list, tuple)):
-        return [plain(value) for value in found]
-    if isinstance(found, float):
-        return found if math.isfinite(found) else None
-    if found is None or isinstance(found, (bool, int, str)):
-        return found
-    raise BadInput(f"an evaluation gave {type(found).__name__}; it gives numbers, texts and lists of them.")
 
 
 def fingerprint(task: Task) -> str:
     """What tells a task from another that the same record could be run with: its first model, and its own mark."""
     first = task.start()
-    found = hashlib.sha256(first.tobytes())
-    found.update(getattr(task, "mark", bytes)())
-    return f"{type(task).__name__} from {first.size} numbers {found.hexdigest()[:16]}"
+    digest = hashlib.sha256(first.tobytes())
+    digest.update(getattr(task, "mark", bytes)())
+    return f"{type(task).__name__} from {first.size} numbers {digest.hexdigest()[:16]}"
 
 
-def rounds(run: Run, task: Task, state: State, certify: bool = False) -> Iterator[Line]:
+def rounds(run: Run, task: Task, state: State, *, certify: bool = False) -> Iterator[Line]:
     """The loop's records as plain lines, with an evaluation every so many rounds and at the end."""
     loop = two_phase_rashb if run.two_phase else rashb
-    for record in loop(run, task, state, certify):
+    for record in loop(run, task, state, certify=certify):
         line: Line = {**asdict(record), "events": list(record.events)}
         if not certify:
             del line["kappa"]
         if state.round % run.every == 0 or state.round == run.rounds:
-            line["evaluation"] = plain(task.evaluate(state.model.copy()))
+            line["evaluation"] = to_json(task.evaluate(state.model.copy()), "an evaluation")
             if state.round == run.rounds:
-                line["averaged"] = plain(task.evaluate(state.average.astype(state.model.dtype)))
+                line["averaged"] = to_json(task.evaluate(state.average.astype(state.model.dtype)), "an evaluation")
         yield line
 
 

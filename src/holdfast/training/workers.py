@@ -16,8 +16,9 @@ from torch.func import vmap
 from torch.nn import functional as F
 
 from holdfast.attacks import Attack
-from holdfast.data import Dataset, Share, deal, load, standardised
+from holdfast.data import Dataset, Share, deal, load, standardise_images
 from holdfast.errors import BadInput
+from holdfast.jsonable import finite_or_none
 from holdfast.training.gradients import Gradients, Loss, together
 from holdfast.training.messages import BALLOT, BATCH, PROBE, generator
 from holdfast.training.models import build
@@ -70,7 +71,7 @@ class Workers:
         rng = np.random.default_rng([run.seed if run.draw is None else run.draw, 0])
         self.shares = deal(data, run.split, run.workers, run.train, run.test, rng)
         self.device = _device(run.device)
-        self.images, self.places = _images(data, self.shares, run.standardise, self.device)
+        self.images, self.places = _images(data, self.shares, standardise=run.standardise, device=self.device)
         self.labels = torch.as_tensor(data.labels, dtype=torch.long, device=self.device)[self.places.used]
         self.lies = self._lies(run.attack)
         shape = tuple(self.images.shape[1:])
@@ -112,10 +113,10 @@ class Workers:
 
     def mark(self) -> bytes:
         """Return what the first model does not tell: the images, their labels, the loss."""
-        found = hashlib.sha256(self.images.cpu().numpy().tobytes())
-        found.update(self.labels.cpu().numpy().tobytes())
-        found.update(getattr(self.loss, "__qualname__", type(self.loss).__name__).encode())
-        return found.digest()
+        digest = hashlib.sha256(self.images.cpu().numpy().tobytes())
+        digest.update(self.labels.cpu().numpy().tobytes())
+        digest.update(getattr(self.loss, "__qualname__", type(self.loss).__name__).encode())
+        return digest.digest()
 
     def start(self) -> np.ndarray:
         """Return the first model."""
@@ -125,7 +126,7 @@ class Workers:
         self.gradients.load(torch.as_tensor(model, device=self.device))
 
     def batch(
-        self, who: np.ndarray, size: int | None, purpose: int, t: int, lie: bool = False
+        self, who: np.ndarray, size: int | None, purpose: int, t: int, *, lie: bool = False
     ) -> tuple[Tensor, Tensor]:
         """Return images and labels (workers, batch), drawn by a stream of its own.
 
@@ -276,7 +277,7 @@ class Workers:
             loss = float(self.loss(answers, self.labels[at]))
         return {
             "accuracy": float(right.mean()),
-            "loss": loss if np.isfinite(loss) else None,
+            "loss": finite_or_none(loss),
             "gradient_norm": self._slope(),
             "workers": [round(float(part.mean()), 4) if len(part) else None for part in by_worker],
         }
@@ -289,7 +290,7 @@ class Workers:
         total = self.loss(self.module(together(x)), y.flatten(0, 1))
         slopes = torch.autograd.grad(total, self.gradients.trained, allow_unused=True)
         norm = float(torch.cat([g.reshape(-1).double() for g in slopes if g is not None]).norm())
-        return norm if np.isfinite(norm) else None
+        return finite_or_none(norm)
 
 
 def fill(module: nn.Module, vector: np.ndarray) -> nn.Module:
@@ -366,14 +367,14 @@ class Places:
         return np.take_along_axis(self.table, at, axis=1)
 
 
-def _images(data: Dataset, shares: list[Share], standardise: bool, device: torch.device) -> tuple[Tensor, Places]:
+def _images(data: Dataset, shares: list[Share], *, standardise: bool, device: torch.device) -> tuple[Tensor, Places]:
     """The images in use, channels first, standardised by the training images."""
     places = Places(shares)
     images = data.images[places.used]
     images = images.astype(np.float32) / 255 if images.dtype == np.uint8 else images.astype(np.float32)
     if standardise:
         train = images[np.unique(np.concatenate(places.train))]
-        images = standardised(train, images)[1]
+        images = standardise_images(train, images)[1]
     images = images[:, None] if images.ndim == 3 else np.moveaxis(images, 3, 1)
     return torch.as_tensor(np.ascontiguousarray(images), device=device), places
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import lru_cache
-from math import isfinite, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -16,53 +16,56 @@ from holdfast.errors import BadInput
 from holdfast.experiments.where import short
 from holdfast.guarantees.bounds import bounds, own
 from holdfast.guarantees.certificate import certificate
+from holdfast.jsonable import finite_or_none
 from holdfast.reading import read
 from holdfast.twophase import TwoPhase, Winner
-from holdfast.web.rounds import SECONDS, Round, Told, chosen
+from holdfast.web.rounds import SECONDS, JsonObject, Round, chosen
 
 
-def answered(asked: Round) -> Told:
+def answered(picture: Round) -> JsonObject:
     """Every rule's answer, by the library itself; a rule that refuses says why."""
     until = time.monotonic() + SECONDS
     answers = [
-        answer(asked, text, asked.look in (None, i)) if time.monotonic() < until else _late(text)
-        for i, text in enumerate(asked.rules)
+        answer(picture, text, certify=picture.look in (None, i)) if time.monotonic() < until else _late(text)
+        for i, text in enumerate(picture.rules)
     ]
-    return {"mean": asked.mean.tolist(), "deviation": asked.deviation, "answers": answers}
+    return {"mean": picture.mean.tolist(), "deviation": picture.deviation, "answers": answers}
 
 
-def _late(text: str) -> Told:
+def _late(text: str) -> JsonObject:
     return {"rule": text, "error": f"was not asked: the rules before it took over {SECONDS:g} s; remove a slow one."}
 
 
-def answer(asked: Round, text: str, certify: bool = True) -> Told:
+def answer(picture: Round, text: str, *, certify: bool = True) -> JsonObject:
     """One rule's answer, or why it has none."""
     try:
         rule = chosen(text)
-        told = (_voted if isinstance(rule, TwoPhase) else _decided)(asked, rule, certify)
+        fields = (_voted if isinstance(rule, TwoPhase) else _decided)(picture, rule, certify=certify)
     except BadInput as refusal:
         return {"rule": text, "error": str(refusal)}
-    return {"rule": text, "named": short(repr(rule)), **told}
+    return {"rule": text, "named": short(repr(rule)), **fields}
 
 
-def _decided(asked: Round, rule: Any, certify: bool) -> Told:
-    return _told(asked, decide(rule, read(asked.X, repr(rule)), rng=np.random.default_rng(0)), certify)
+def _decided(picture: Round, rule: Any, *, certify: bool) -> JsonObject:
+    return _describe_decision(
+        picture, decide(rule, read(picture.X, repr(rule)), rng=np.random.default_rng(0)), certify=certify
+    )
 
 
-def _told(asked: Round, decision: Decision, certify: bool) -> Told:
+def _describe_decision(picture: Round, decision: Decision, *, certify: bool) -> JsonObject:
     total, n = float(decision.weights.sum()) or 1.0, len(decision.rows)
     mine = own(decision.rule)
-    f = asked.f if mine is None else mine
-    over = len(set(asked.liars) & {*map(int, decision.rows)}) > f  # more lie than it withstands: nothing is promised
+    f = picture.f if mine is None else mine
+    over = len(set(picture.liars) & {*map(int, decision.rows)}) > f  # more lie than it withstands: nothing is promised
     return {
         "value": decision.value.tolist(),
-        "away": float(np.linalg.norm(decision.value - asked.mean)),
+        "away": float(np.linalg.norm(decision.value - picture.mean)),
         "weights": [round(float(w), 6) for w in decision.weights],
         "measure": decision.measure,
         "kept": decision.kept,
-        "left": decision.left_out,
+        "excluded": decision.excluded,
         "dropped": {str(i): why for i, why in decision.dropped.items()},
-        "lied": float(decision.weights[list(asked.liars)].sum()) / total,
+        "lied": float(decision.weights[list(picture.liars)].sum()) / total,
         "why": decision.rule.why,
         "note": decision.note,
         "ball": decision.ball,
@@ -71,7 +74,7 @@ def _told(asked: Round, decision: Decision, certify: bool) -> Told:
         "f": f,
         "over": over,
         "promise": {} if over else promised(decision.rule, n, f),
-        **({"certificate": None if over else _certified(asked, decision, f)} if certify else {}),
+        **({"certificate": None if over else _certified(picture, decision, f)} if certify else {}),
     }
 
 
@@ -84,41 +87,43 @@ def promised(rule: Any, n: int, f: int) -> dict[str, str]:
         return {}
 
 
-def _certified(asked: Round, decision: Decision, f: int) -> Told | None:
+def _certified(picture: Round, decision: Decision, f: int) -> JsonObject | None:
     """What is certain about this round; `region` is for the honest set that is true here: √κ of its deviations."""
     try:
-        found = certificate(decision, asked.X, f=f)
+        certified = certificate(decision, picture.X, f=f)
     except BadInput:
         return None
     numbers = {
-        "kappa": found.kappa,
-        "within": found.within(),
-        "anywhere": found.anywhere,
-        "region": sqrt(found.kappa) * asked.deviation,
+        "kappa": certified.kappa,
+        "within": certified.within(),
+        "anywhere": certified.anywhere,
+        "region": sqrt(certified.kappa) * picture.deviation,
     }
-    finite = {name: value if value is not None and isfinite(value) else None for name, value in numbers.items()}
-    return {**finite, "how": found.how}
+    finite = {name: finite_or_none(value) for name, value in numbers.items()}
+    return {**finite, "how": certified.how}
 
 
-def elected(asked: Round, rule: TwoPhase) -> tuple[dict[str, Decision], Winner, dict[int, float]]:
+def elected(picture: Round, rule: TwoPhase) -> tuple[dict[str, Decision], Winner, dict[int, float]]:
     """Both candidates, who wins, and by voter how much better Outer is said to be; liars vote against the majority.
 
     A worker's loss is half the squared distance to what its images say. An update comes from few images and a vote from
     more, so that these say the honest mean up to a √images-th part of the update's deviation from it.
     """
-    both = rule.propose(asked.X, rng=np.random.default_rng(0))
-    sides = {"inner": both.inner, "outer": both.outer}
-    say = asked.mean + (asked.X - asked.mean) / sqrt(asked.images)
+    candidates = rule.propose(picture.X, rng=np.random.default_rng(0))
+    sides = {"inner": candidates.inner, "outer": candidates.outer}
+    say = picture.mean + (picture.X - picture.mean) / sqrt(picture.images)
     losses = np.stack([0.5 * np.square(say - one.value).sum(axis=1) for one in sides.values()], axis=1)
-    liars = np.array([i for i in asked.liars if i in both.voters], int)
-    honest = [(i, losses[i]) for i in both.voters if i not in asked.liars]
+    liars = np.array([i for i in picture.liars if i in candidates.voters], int)
+    honest = [(i, losses[i]) for i in candidates.voters if i not in picture.liars]
     reports = [*honest, *AgainstMajority()(losses, liars, np.random.default_rng(0))]
-    return sides, rule.elect(both, reports), {i: float(pair[0] - pair[1]) for i, pair in reports}
+    return sides, rule.elect(candidates, reports), {i: float(pair[0] - pair[1]) for i, pair in reports}
 
 
-def _voted(asked: Round, rule: TwoPhase, certify: bool) -> Told:
-    sides, winner, gains = elected(asked, rule)
-    candidates = {name: _told(asked, one, certify and name == winner.name) for name, one in sides.items()}
+def _voted(picture: Round, rule: TwoPhase, *, certify: bool) -> JsonObject:
+    sides, winner, gains = elected(picture, rule)
+    candidates = {
+        name: _describe_decision(picture, one, certify=certify and name == winner.name) for name, one in sides.items()
+    }
     return {
         **candidates[winner.name],
         "promise": {},  # of what a vote ends in, nothing is proved for all rounds

@@ -7,7 +7,6 @@ import json
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 from holdfast import __version__
 from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import everyone
+from holdfast.jsonable import to_json
 from holdfast.twophase import AGGREGATORS
 from holdfast.web.answers import answered
 from holdfast.web.guard import Guard
@@ -132,21 +132,12 @@ async def in_thread(work: Callable[[Any], Any], given: Any) -> Any:
     return await done
 
 
-def _json(told: Any, status: int = 200) -> Response:
+def _json(content: Any, status: int = 200) -> Response:
     try:
-        text = json.dumps(told, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     except ValueError:
-        text = json.dumps(_plain(told), allow_nan=False, separators=(",", ":"))
+        text = json.dumps(to_json(content), allow_nan=False, separators=(",", ":"))
     return Response(text, status, media_type="application/json")
-
-
-def _plain(told: Any) -> Any:
-    """Numbers that JSON has no word for become null."""
-    if isinstance(told, dict):
-        return {name: _plain(value) for name, value in told.items()}
-    if isinstance(told, list | tuple):
-        return [_plain(value) for value in told]
-    return None if isinstance(told, float) and (told != told or abs(told) == inf) else told
 
 
 async def _refused(_: Request, error: Any) -> Response:

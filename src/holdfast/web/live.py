@@ -15,11 +15,11 @@ from typing import Any
 
 from holdfast.errors import BadInput
 from holdfast.experiments.paper import cell_of, printed
-from holdfast.experiments.store import ARCHIVE, Entry, apart, archive, entry
+from holdfast.experiments.store import ARCHIVE, Entry, apart, archive, entry, sound_number
 from holdfast.report.groups import bare, label
 from holdfast.training import Run
 from holdfast.training.folder import in_use, lines_of
-from holdfast.web.rounds import Told
+from holdfast.web.rounds import JsonObject
 
 FRESH = 0.8  # seconds that a look at the store is good for
 PATIENCE = 0.25  # seconds that an answer waits for a look to end
@@ -27,7 +27,7 @@ CURVE, ROUNDS, EVENTS = 64, 3000, 200  # points of a curve, rounds and events of
 COMPLAINTS = 50  # that are told, of all
 LINES = "/"  # names of an archive's lines begin with what no folder's does
 MARKS = ("record.json", "metrics.jsonl", "summary.json", "timing.json", "done", "failed")
-SAID = 400  # letters
+MAX_REASON = 400  # letters
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Seen:
     signature: Any
     place: Path | None = None
     entry: Entry | None = None
-    row: Told = field(default_factory=dict)
+    row: JsonObject = field(default_factory=dict)
     complaint: str = ""
 
     @property
@@ -58,7 +58,7 @@ class Live:
         self.lock, self.over = threading.Lock(), threading.Event()
         self._begin()
 
-    def changes(self, query: dict[str, str]) -> Told:
+    def changes(self, query: dict[str, str]) -> JsonObject:
         """Rows that changed since a version, keys that are gone, and what could not be read."""
         since = _number(query, "since") if query.get("epoch") == self.epoch else 0
         self._begin()
@@ -68,28 +68,28 @@ class Live:
             changed = sorted(key for key, at in self.told.items() if at > since)
             rows = [{**self._of(key).row, "changed": self.told[key]} for key in changed if key in self.holders]
             complaints = [*(one.complaint for one in self.seen.values() if one.complaint), *self.archive[1]]
-            told = {"epoch": self.epoch, "version": self.version, "rows": rows, "total": len(self.holders)}
-            told |= {"gone": [key for key in changed if key not in self.holders]}
-        told |= {"scanning": scanning, "there": self.path.exists()}
-        return told | {"complaints": complaints[:COMPLAINTS], "unread": len(complaints)}
+            answer = {"epoch": self.epoch, "version": self.version, "rows": rows, "total": len(self.holders)}
+            answer |= {"gone": [key for key in changed if key not in self.holders]}
+        answer |= {"scanning": scanning, "there": self.path.exists()}
+        return answer | {"complaints": complaints[:COMPLAINTS], "unread": len(complaints)}
 
-    def detail(self, query: dict[str, str]) -> Told:
+    def detail(self, query: dict[str, str]) -> JsonObject:
         """All rounds of one run from round `since` on, thinned out if they are very many."""
         with self.lock:
-            found = self._of(query["key"]) if query.get("key") in self.holders else None
-        if found is None or found.entry is None:
+            held = self._of(query["key"]) if query.get("key") in self.holders else None
+        if held is None or held.entry is None:
             raise BadInput("there is no such run in this store any more; choose another.")
-        one = found.entry
-        lines = [] if found.place is None else list(lines_of(found.place))
+        one = held.entry
+        lines = [] if held.place is None else list(lines_of(held.place))
         lines = [line for line in lines if type(line.get("round")) is int]
         every = -(-len(lines) // ROUNDS) or 1
         since = _number(query, "since") if every == 1 else 0
         since = since if since <= len(lines) else 0
         part = lines[since::every]
-        events = [[line["round"], str(text)[:SAID]] for line in lines for text in _list(line.get("events"))]
+        events = [[line["round"], str(text)[:MAX_REASON]] for line in lines for text in _list(line.get("events"))]
         columns = ("lead", "margin", "kappa", "liars")
         return {
-            **found.row,
+            **held.row,
             "record": one.run.record(),
             "why": one.why[:4000],
             "from": since,
@@ -97,7 +97,7 @@ class Live:
             "rounds": len(lines),
             "kept": [str(line.get("kept", ""))[: one.run.workers] for line in part],
             "winner": "".join(str(line.get("winner") or ".")[0] for line in part),
-            **{name: [_finite(line.get(name)) for line in part] for name in columns},
+            **{name: [sound_number(line.get(name)) for line in part] for name in columns},
             "events": events[-EVENTS:],
         }
 
@@ -191,12 +191,12 @@ class Live:
                     del self.holders[key]
 
 
-def row(one: Entry) -> Told:
+def row(one: Entry) -> JsonObject:
     """What the list shows of a run."""
     run = one.run
-    curve = [(at, value) for at, value in one.curve() if type(at) is int and _finite(value) is not None]
+    curve = [(at, value) for at, value in one.curve() if type(at) is int and sound_number(value) is not None]
     thin = -(-len(curve) // CURVE) or 1
-    facts = {name: _finite(one.facts.get(name)) for name in ("rounds", "outer", "liars", "skipped")}
+    facts = {name: sound_number(one.facts.get(name)) for name in ("rounds", "outer", "liars", "skipped")}
     return {
         "key": one.key,
         "state": one.state,
@@ -216,12 +216,12 @@ def row(one: Entry) -> Told:
         "lied": facts["liars"],
         "skipped": facts["skipped"],
         "seconds": one.seconds,
-        "why": " ".join(one.why.split())[:SAID],
+        "why": " ".join(one.why.split())[:MAX_REASON],
         "paper": _printed(run),
     }
 
 
-def _printed(run: Run) -> Told | None:
+def _printed(run: Run) -> JsonObject | None:
     """The paper's number, where the run is one of its cells."""
     cell = cell_of(run)
     if cell is None:
@@ -239,10 +239,10 @@ def _is_folder(one: os.DirEntry[str]) -> bool:
 
 def _stat(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.lstat()
+        stat = path.lstat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return stat.st_mtime_ns, stat.st_size
 
 
 def _number(query: dict[str, str], name: str) -> int:
@@ -254,7 +254,3 @@ def _number(query: dict[str, str], name: str) -> int:
 
 def _list(given: Any) -> list[Any]:
     return given if isinstance(given, list) else []
-
-
-def _finite(value: Any) -> float | None:
-    return value if type(value) in (int, float) and abs(value) < 1e300 else None

@@ -17,7 +17,7 @@ from holdfast.guarantees.criteria import CRITERIA, worst
 from holdfast.guarantees.instances import DILEMMA, SIEGE, SNEAK
 from holdfast.spec import unknown
 from holdfast.twophase import TwoPhase
-from holdfast.web.rounds import FAR, SECONDS, WORKERS, Told, chosen, whole_number
+from holdfast.web.rounds import FAR, SECONDS, WORKERS, JsonObject, chosen, whole_number
 from holdfast.web.rounds import listed as rows_of
 
 N, LIARS = 13, 4  # workers of a cloud, the last of them liars
@@ -42,7 +42,7 @@ STORIES = {
 FAULTS = {"far": "One far outlier", "nan": "Senders of NaN", "break": "Break this rule: its worst round"}
 
 
-def listed() -> list[Told]:
+def listed() -> list[JsonObject]:
     """The names, with what they show, in the order in which to try them."""
     shown = {name: attack for name, attack in ATTACKS.items() if name not in OTHERS}
     first = ("ALIE", "Empire", "Omniscient")
@@ -53,11 +53,13 @@ def listed() -> list[Told]:
         "Faults": FAULTS,
     }
     return [
-        {"group": group, "name": name, "title": title} for group, some in groups.items() for name, title in some.items()
+        {"group": group, "name": name, "title": title}
+        for group, presets in groups.items()
+        for name, title in presets.items()
     ]
 
 
-def preset(given: Any) -> Told:
+def preset(given: Any) -> JsonObject:
     """The points, who lies, and the f that a preset has; `rule`, `seed`, and, to break a rule, `n` and `f`."""
     name = given.get("name")
     known = [one["name"] for one in listed()]
@@ -67,24 +69,24 @@ def preset(given: Any) -> Told:
     n, f = min(whole_number(given, "n", 1, WORKERS, SMALL), SMALL), whole_number(given, "f", 0, WORKERS, 2)
     rule = str(given.get("rule", ""))
     if name in STORIES:
-        return told(DILEMMA, SNEAK if name == "sneak" else SIEGE, 5)
+        return preset_of(DILEMMA, SNEAK if name == "sneak" else SIEGE, 5)
     try:
         return broken(rule, n, f) if name == "break" else clouded(str(name), rule, rng)
     except BadInput as refusal:  # of the rule; the question was sound
         return {"refused": str(refusal)}
 
 
-def clouded(name: str, rule: str, rng: np.random.Generator) -> Told:
+def clouded(name: str, rule: str, rng: np.random.Generator) -> JsonObject:
     """An honest cloud, and what liars send beside it."""
     X = MEAN + rng.normal(size=(N, 2)) @ SHAPE
     if name == "far":
         X[-1] = 10.5, 5.7
-        return told(X, [N - 1], LIARS)
+        return preset_of(X, [N - 1], LIARS)
     if name == "nan":
         X[-LIARS:] = np.nan
     else:
         X[-LIARS:] = attacked(name, X[:-LIARS], X[-LIARS:], rule, rng)
-    return told(X, range(N - LIARS, N), LIARS)
+    return preset_of(X, range(N - LIARS, N), LIARS)
 
 
 def attacked(name: str, honest: np.ndarray, mine: np.ndarray, rule: str, rng: Any) -> np.ndarray:
@@ -96,12 +98,12 @@ def attacked(name: str, honest: np.ndarray, mine: np.ndarray, rule: str, rng: An
     return np.clip(rows, -FAR, FAR)
 
 
-def told(X: np.ndarray, liars: Any, f: int) -> Told:
+def preset_of(X: np.ndarray, liars: Any, f: int) -> JsonObject:
     """As a round is asked for."""
     return {"points": rows_of(X.round(4)), "liars": [int(i) for i in liars], "f": f, "said": ""}
 
 
-def broken(text: str, n: int, f: int) -> Told:
+def broken(text: str, n: int, f: int) -> JsonObject:
     """The worst round that the search of the guarantees finds for a rule, and the honest set for which it is worst."""
     rule = chosen(text)
     if isinstance(rule, TwoPhase):  # a vote has no constant; its Inner has
@@ -114,13 +116,13 @@ def broken(text: str, n: int, f: int) -> Told:
     if f == 0:
         raise BadInput(f"{text} withstands nobody, so there is nothing to break; raise its f.")
     n, text = max(n, rule.least(), 2 * f + 1), repr(rule)
-    found = searched(text, n, f)
-    answer = np.asarray(rule(found.X))
-    bad = worst("kappa", answer, found.X, f)
-    middle, size = found.X.mean(axis=0), float(np.abs(found.X).max()) or 1.0
-    X = (found.X - middle) * (2.0 / size) if size > 1000 else found.X
+    worst_round = searched(text, n, f)
+    answer = np.asarray(rule(worst_round.X))
+    bad = worst("kappa", answer, worst_round.X, f)
+    middle, size = worst_round.X.mean(axis=0), float(np.abs(worst_round.X).max()) or 1.0
+    X = (worst_round.X - middle) * (2.0 / size) if size > 1000 else worst_round.X
     ratio = f"{CRITERIA['kappa']} = {number(bad.value)}"
-    said = f"{text}, n = {n}, f = {f}: of {found.tried:,} rounds the worst has {ratio}"
+    said = f"{text}, n = {n}, f = {f}: of {worst_round.tried:,} rounds the worst has {ratio}"
     return {
         "points": X.tolist(),
         "liars": [i for i in range(n) if i not in bad.honest],
@@ -132,9 +134,9 @@ def broken(text: str, n: int, f: int) -> Told:
 @lru_cache(maxsize=64)
 def searched(rule: str, n: int, f: int) -> Found:
     """The worst of the structured rounds, and of a short search from them where cma is installed."""
-    asked = Search(rule, n, f, 2, "kappa", BUDGET)
+    task = Search(rule, n, f, 2, "kappa", BUDGET)
     until = time.monotonic() + SECONDS
-    tries = search(asked)
+    tries = search(task)
     best = next(tries)
     with suppress(BadInput):  # without cma there are the structured rounds alone
         for better in tries:

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.checks import check_whole
 from holdfast.errors import BadInput
 from holdfast.rules.base import Stage
 from holdfast.spec import parse
 from holdfast.twophase import AGGREGATORS, TwoPhase
 from holdfast.values import Value
 
-Told = dict[str, Any]
+JsonObject = dict[str, Any]
 WORKERS, RULES, FAR = 40, 12, 1e6  # what one request may ask for at most
 LETTERS = 300  # of a rule's text
 COUNT = 2_000  # the largest whole number in a rule, such as its steps; nodes of a search: as many as usual
@@ -71,17 +72,15 @@ def read(given: Any) -> Round:
     if type(images := given.get("images", 8)) not in (int, float) or not 1 <= images <= FAR:
         raise BadInput(f"images = {_few(images)} was given; it is a number, 1 to {FAR:g}.")
     look = None if given.get("look") is None else whole_number(given, "look", 0, RULES)
-    found = Round(X, tuple(sorted(set(liars))), f, tuple(rules), float(images), look)
-    if not found.honest:
+    checked = Round(X, tuple(sorted(set(liars))), f, tuple(rules), float(images), look)
+    if not checked.honest:
         raise BadInput(f"nobody of {len(X)} workers is honest and sends numbers; leave one who does.")
-    return found
+    return checked
 
 
 def whole_number(given: Any, name: str, least: int, most: int, usual: int = 0) -> int:
     """A number of a request, or the usual one if it has none."""
-    if type(value := given.get(name, usual)) is not int or not least <= value <= most:
-        raise BadInput(f"{name} = {_few(value)} was given; it is a whole number, {least} to {most:,}.")
-    return int(value)
+    return check_whole(given.get(name, usual), name, least=least, most=most, show=_few)
 
 
 def listed(X: np.ndarray) -> list[list[float] | None]:

@@ -41,23 +41,24 @@ def bound(port: int) -> socket.socket:
     """A socket on loopback; port 0 is any that is free."""
     if not 0 <= port <= 65535:
         raise BadInput(f"port {port} was given; it is 0 (any that is free) to 65535.")
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((HOST, port))
-        found.listen()  # whoever hears the address may come before the server is up
+        listener.bind((HOST, port))
+        listener.listen()  # whoever hears the address may come before the server is up
     except OSError as error:
-        found.close()
+        listener.close()
         raise BadInput(
             f"port {port} cannot be had ({error.strerror}); name another, or 0 for any that is free."
         ) from None
-    return found
+    return listener
 
 
 def serve(
     page: str,
     port: int = 0,
     store: Path | None = None,
+    *,
     browser: bool = True,
     on_start: Callable[[str], None] | None = None,
 ) -> None:

@@ -22,24 +22,24 @@ answers[rule] = sides[winner.name].value
 """
 
 
-def snippet(asked: Round) -> str:
+def snippet(picture: Round) -> str:
     """A program that prints the distance to the honest mean of every rule that answers."""
-    rules = [chosen(text) for text in asked.rules if "error" not in answer(asked, text)]
+    rules = [chosen(text) for text in picture.rules if "error" not in answer(picture, text)]
     plain = [rule for rule in rules if not isinstance(rule, TwoPhase)]
     phases = [rule for rule in rules if isinstance(rule, TwoPhase)]
-    rows = ",\n    ".join("[np.nan, np.nan]" if np.isnan(x[0]) else f"[{x[0]!r}, {x[1]!r}]" for x in asked.X.tolist())
+    rows = ",\n    ".join("[np.nan, np.nan]" if np.isnan(x[0]) else f"[{x[0]!r}, {x[1]!r}]" for x in picture.X.tolist())
     parts = [
         "import numpy as np\n\nfrom holdfast import parse",
         IMPORTS if phases else "",
-        f"\nX = np.array([\n    {rows},\n])\nliars = {list(asked.liars)!r}",
+        f"\nX = np.array([\n    {rows},\n])\nliars = {list(picture.liars)!r}",
         "honest = [i for i in range(len(X)) if i not in liars and np.isfinite(X[i]).all()]",
-        "mean = X[honest].mean(axis=0)\nanswers = {}" + (f"\nimages = {asked.images!r}" if phases else ""),
+        "mean = X[honest].mean(axis=0)\nanswers = {}" + (f"\nimages = {picture.images!r}" if phases else ""),
     ]
-    for kind, some in ((False, plain), (True, phases)):
-        if some:
-            texts = ",\n    ".join(repr(repr(rule)) for rule in some)
+    for kind, chosen_rules in ((False, plain), (True, phases)):
+        if chosen_rules:
+            texts = ",\n    ".join(repr(repr(rule)) for rule in chosen_rules)
             parts.append(f"\nfor text in [\n    {texts},\n]:")
-            body = "rule = parse(text, AGGREGATORS)\n" + VOTE if kind else "rule = parse(text)\n" + _ask(some)
+            body = "rule = parse(text, AGGREGATORS)\n" + VOTE if kind else "rule = parse(text)\n" + _ask(chosen_rules)
             parts.append("\n".join(f"    {line}" for line in body.rstrip().splitlines()))
     parts.append("\nfor rule, answer in answers.items():\n    print(rule, answer, np.linalg.norm(answer - mean))")
     return "\n".join(part for part in parts if part) + "\n"

@@ -13,49 +13,49 @@ from holdfast.attacks import View
 from holdfast.errors import BadInput
 from holdfast.twophase import TwoPhase
 from holdfast.web.answers import elected
-from holdfast.web.rounds import FAR, SECONDS, Round, Told, chosen, listed, whole_number
+from holdfast.web.rounds import FAR, SECONDS, JsonObject, Round, chosen, listed, whole_number
 
 Array = np.ndarray
 TRIES = 36  # places that are looked at in a step
 LONGEST, SHORTEST = 0.5, 0.002  # of the frame: how far a step looks
 
 
-def walked(asked: Round, given: Any) -> Told:
+def walked(picture: Round, given: Any) -> JsonObject:
     """One step: the new points, the harm that they do, and how far the next step should look.
 
     Moves are drawn by the number of the step: all liars together, one of them, all to one place, each for itself. The
     best of them is taken if it hurts more; a look that finds nothing is shortened, one that does is lengthened.
     """
     frame, step, reach = _frame(given), whole_number(given, "step", 0, 1_000_000), _share(given)
-    rule = chosen(asked.rules[0]) if asked.rules else None
-    if rule is None or not asked.liars:
+    rule = chosen(picture.rules[0]) if picture.rules else None
+    if rule is None or not picture.liars:
         raise BadInput("a walk was asked for without a rule or without a liar; choose a rule and make somebody lie.")
     until = time.monotonic() + SECONDS / 2
-    harm, rng = harmed(asked, rule), np.random.default_rng(step)
-    liars = list(asked.liars)
-    start = np.where(np.isfinite(asked.X[liars]), asked.X[liars], asked.mean)
+    harm, rng = harmed(picture, rule), np.random.default_rng(step)
+    liars = list(picture.liars)
+    start = np.where(np.isfinite(picture.X[liars]), picture.X[liars], picture.mean)
     before = harm(start)
     looked = [np.clip(rows, frame[0], frame[1]) for rows in _moves(start, reach * (frame[1] - frame[0]).max(), rng)]
-    found = [harm(rows) for rows in looked if time.monotonic() < until] or [before]  # of a slow rule, some of them
-    top = int(np.argmax(found))
-    better = found[top] > before * (1 + 1e-9) + 1e-12
-    X = asked.X.copy()
+    harms = [harm(rows) for rows in looked if time.monotonic() < until] or [before]  # of a slow rule, some of them
+    top = int(np.argmax(harms))
+    better = harms[top] > before * (1 + 1e-9) + 1e-12
+    X = picture.X.copy()
     X[liars] = looked[top] if better else start
     points = listed(X)
     reach = min(LONGEST, reach * 1.3) if better else reach * 0.6
-    return {"points": points, "harm": max(found[top], before), "reach": reach, "over": reach < SHORTEST}
+    return {"points": points, "harm": max(harms[top], before), "reach": reach, "over": reach < SHORTEST}
 
 
-def harmed(asked: Round, rule: Any) -> Callable[[Array], float]:
+def harmed(picture: Round, rule: Any) -> Callable[[Array], float]:
     """The liars' rows -> how far they move the answer from the honest mean; an answer that is refused does no harm."""
-    finite = np.flatnonzero([np.isfinite(x).all() or i in asked.liars for i, x in enumerate(asked.X)])
-    liars = np.isin(finite, asked.liars)
-    X, mean = asked.X[finite], asked.mean
-    view = View(honest=X[~liars], own=X[liars], rule=rule, f=asked.f)
-    whole = replace(asked, X=asked.X.copy(), rules=asked.rules[:1])
+    finite = np.flatnonzero([np.isfinite(x).all() or i in picture.liars for i, x in enumerate(picture.X)])
+    liars = np.isin(finite, picture.liars)
+    X, mean = picture.X[finite], picture.mean
+    view = View(honest=X[~liars], own=X[liars], rule=rule, f=picture.f)
+    whole = replace(picture, X=picture.X.copy(), rules=picture.rules[:1])
 
     def harm(rows: Array) -> float:
-        whole.X[list(asked.liars)], X[liars] = rows, rows
+        whole.X[list(picture.liars)], X[liars] = rows, rows
         try:
             if not isinstance(rule, TwoPhase):
                 return float(np.linalg.norm(view.answers(X)[0] - mean))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypedDict
 
 from holdfast.errors import BadInput
 from holdfast.rules import MoNNA, OuterCenter, OuterMean
@@ -18,6 +19,23 @@ REPLACED = {
     "train_metrics_aggr_fn": "metrics are summed up by their median, which liars cannot move",
     "evaluate_metrics_aggr_fn": "metrics are summed up by their median, which liars cannot move",
 }
+
+
+class StrategyOptions(TypedDict, total=False):
+    """The keywords of `RobustStrategy`, which `TwoPhaseStrategy` and `wrap` take too."""
+
+    fraction_train: float
+    fraction_evaluate: float
+    min_train_nodes: int | None
+    min_evaluate_nodes: int
+    min_available_nodes: int | None
+    arrayrecord_key: str
+    configrecord_key: str
+    patience: float
+    folder: Path | str | None
+    certify: bool
+    measure: Callable[[str], bool] | None
+    seed: int
 
 
 def answering(rule: Any, who: str) -> None:
@@ -47,13 +65,6 @@ def fraction(name: str, given: Any) -> float:
     if not isinstance(given, (int, float)) or not 0 <= given <= 1:
         raise BadInput(f"{name} = {given!r} was given; it is a part of the nodes, from 0 to 1.")
     return float(given)
-
-
-def count(name: str, given: Any) -> int:
-    """A number of nodes, or a seed."""
-    if not isinstance(given, int) or given < 0:
-        raise BadInput(f"{name} = {given!r} was given; it is a whole number, 0 or more.")
-    return given
 
 
 def seconds(name: str, given: Any) -> float:

@@ -55,7 +55,7 @@ def watch(client: Any) -> None:
 
 
 def _declared(response: httpx.Response) -> None:
-    reading, told = _reading.get(), response.headers.get("content-length", "")
-    if reading is not None and told.isdigit():
+    reading, length = _reading.get(), response.headers.get("content-length", "")
+    if reading is not None and length.isdigit():
         budget, piece = reading
-        budget.reserve(piece, int(told))
+        budget.reserve(piece, int(length))

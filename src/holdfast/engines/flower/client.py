@@ -11,7 +11,7 @@ from flwr.app import Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from holdfast.engines.flower.differences import Model
-from holdfast.engines.flower.replies import model_of, record_of
+from holdfast.engines.flower.replies import make_record, read_model
 from holdfast.errors import BadInput
 
 Loss = Callable[[Any, Context], float]
@@ -58,8 +58,8 @@ def vote(app: ClientApp) -> Callable[[Loss], Loss]:
         @app.query("vote")
         def answer(message: Message, context: Context) -> Message:
             records = message.content.array_records
-            told: dict[str, Any] = {name: _number(loss, records[name], context) for name in ("inner", "outer")}
-            return Message(RecordDict({"vote": MetricRecord(told)}), reply_to=message)
+            losses: dict[str, Any] = {name: _number(loss, records[name], context) for name in ("inner", "outer")}
+            return Message(RecordDict({"vote": MetricRecord(losses)}), reply_to=message)
 
         return loss
 
@@ -74,7 +74,7 @@ def _number(loss: Loss, record: Any, context: Context) -> float:
     return math.inf if math.isnan(value) else value
 
 
-def momentum(context: Context, update: Mapping[str, np.ndarray], beta: float = 0.9) -> Model:
+def apply_momentum(context: Context, update: Mapping[str, np.ndarray], beta: float = 0.9) -> Model:
     """Return the worker's momentum, m = beta m + (1 - beta) update, which the context keeps between rounds.
 
     Parameters
@@ -115,12 +115,12 @@ def momentum(context: Context, update: Mapping[str, np.ndarray], beta: float = 0
     if not isinstance(update, Mapping):
         what = type(update).__name__
         raise BadInput(
-            f"momentum was given an update of type {what}; pass arrays by name, such as {{'w': w - before}}."
+            f"apply_momentum was given an update of type {what}; pass arrays by name, such as {{'w': w - before}}."
         )
     if not 0 <= beta < 1:
-        raise BadInput(f"momentum was given beta = {beta!r}; it is at least 0 and below 1.")
+        raise BadInput(f"apply_momentum was given beta = {beta!r}; it is at least 0 and below 1.")
     before = context.state.array_records.get(MEMORY)
-    held = {} if before is None else model_of(before)
+    held = {} if before is None else read_model(before)
     if {name: values.shape for name, values in held.items()} != {name: np.shape(v) for name, v in update.items()}:
         held = {}  # another model
     new = {
@@ -129,5 +129,5 @@ def momentum(context: Context, update: Mapping[str, np.ndarray], beta: float = 0
     }
     if not all(np.isfinite(values).all() for values in new.values()):
         return dict(update)
-    context.state[MEMORY] = record_of(new)
+    context.state[MEMORY] = make_record(new)
     return new

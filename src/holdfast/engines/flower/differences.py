@@ -9,7 +9,7 @@ import numpy as np
 
 Model = dict[str, np.ndarray]
 WIDER = {1: np.int16, 2: np.int32, 4: np.int64, 8: np.int64}  # by bytes of an integer
-LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+INT64_MIN, INT64_MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def difference_dtype(values: np.ndarray) -> np.dtype[Any]:
@@ -32,8 +32,8 @@ def subtract(values: np.ndarray, ours: np.ndarray, out: np.ndarray) -> None:
     np.subtract(values.astype(out.dtype, copy=False), ours.astype(out.dtype, copy=False), out=out)
     if ours.dtype.kind in "iu" and ours.dtype.itemsize == 8:
         values = values.astype(ours.dtype, copy=False)
-        np.copyto(out, MOST, where=(values > ours) & (out < 0))
-        np.copyto(out, LEAST, where=(values < ours) & (out >= 0))
+        np.copyto(out, INT64_MAX, where=(values > ours) & (out < 0))
+        np.copyto(out, INT64_MIN, where=(values < ours) & (out >= 0))
 
 
 def fits(values: np.ndarray, ours: np.ndarray) -> bool:
@@ -58,5 +58,5 @@ def _moved(values: np.ndarray, step: np.ndarray) -> np.ndarray:
     if values.dtype.kind not in "iub":
         return np.asarray((values + step).astype(values.dtype))
     if step.dtype.kind == "f":  # the mean of a model that consists of integers
-        step = np.rint(step).clip(float(LEAST), np.nextafter(float(MOST), 0)).astype(np.int64)
+        step = np.rint(step).clip(float(INT64_MIN), np.nextafter(float(INT64_MAX), 0)).astype(np.int64)
     return np.asarray((values.astype(np.int64) + step.astype(np.int64)).astype(values.dtype))

@@ -103,17 +103,17 @@ class Journal:
             return
         with open_regular(path) as lines, open_lines(aside) as others:
 
-            def sort(kept: IO[bytes]) -> None:
+            def sort(usable: IO[bytes]) -> None:
                 for text in lines:
-                    (others if _unusable(text, done) else kept).write(text if text.endswith(b"\n") else text + b"\n")
+                    (others if _unusable(text, done) else usable).write(text if text.endswith(b"\n") else text + b"\n")
                 others.flush()
                 os.fsync(others.fileno())
 
             write_whole(path, sort, sync=True)
         for many, what in zip(counts, ("damaged {}", "{} of rounds that no state holds"), strict=True):
             if many:
-                told, verb = what.format(plural(many, "line")), "is" if many == 1 else "are"
-                log.warning("%d %s %s set aside in %s", many, told, verb, aside)
+                subject, verb = what.format(plural(many, "line")), "is" if many == 1 else "are"
+                log.warning("%d %s %s set aside in %s", many, subject, verb, aside)
 
 
 def _unusable(text: bytes, done: int) -> str:
@@ -127,8 +127,8 @@ def _unusable(text: bytes, done: int) -> str:
 def _count(path: Path, done: int) -> tuple[int, int]:
     """How many lines are damaged, and how many are of later rounds."""
     with open_regular(path) as lines:
-        found = Counter(_unusable(text, done) for text in lines)
-    return found["damaged"], found["later"]
+        counts = Counter(_unusable(text, done) for text in lines)
+    return counts["damaged"], counts["later"]
 
 
 def _check_writable(folder: Path) -> None:

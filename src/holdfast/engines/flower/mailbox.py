@@ -49,46 +49,46 @@ class Mailbox:
         for name, message in pairs:
             threading.Thread(target=self._fetch, args=(name, message, inbox, over), daemon=True).start()
         until = None if timeout is None else time.monotonic() + timeout
-        found, lost = list[Message](), None
+        received, lost = list[Message](), None
         try:
-            while len(found) < len(pairs):
+            while len(received) < len(pairs):
                 got = inbox.get(timeout=None if until is None else max(0.0, until - time.monotonic()))
                 if isinstance(got, RunStopped):
                     raise got
                 if isinstance(got, Message):
-                    found.append(got)
+                    received.append(got)
                 else:
                     lost = got
         except Empty:
             pass
         finally:
             over.set()
-        if lost is not None and not found:
+        if lost is not None and not received:
             raise lost
-        return found
+        return received
 
-    def _push(self, asked: list[Message]) -> list[tuple[str, Message]]:
+    def _push(self, messages: list[Message]) -> list[tuple[str, Message]]:
         """Every message that was sent with its name. The SuperLink names no message to a node that is gone."""
         tries = count()
 
         def push() -> list[str]:
             next(tries)
-            return list(self.grid.push_messages(asked))
+            return list(self.grid.push_messages(messages))
 
         names = repeat(push, "sending messages")
-        pairs = list(zip(names, asked, strict=False))
+        pairs = list(zip(names, messages, strict=False))
         if next(tries) > 1:  # what an earlier try has stored gets no name again, and has its own
             pairs = [(name or message.metadata.message_id, message) for name, message in pairs]
         return [(name, message) for name, message in pairs if name]
 
-    def _fetch(self, name: str, asked: Message, inbox: SimpleQueue[Any], over: threading.Event) -> None:
+    def _fetch(self, name: str, message: Message, inbox: SimpleQueue[Any], over: threading.Event) -> None:
         """Look for one reply until it is there."""
         pause = FIRST
         while not over.is_set():
             try:
                 came = pull(self.grid, name, self.limits, over)
             except TooMuch as error:
-                came = [Message(Error(0, str(error)), reply_to=asked)]
+                came = [Message(Error(0, str(error)), reply_to=message)]
             except (Exception, RunNotRunningException) as error:
                 if isinstance(error, RunStopped) or is_stopped(error):
                     return inbox.put(RunStopped())
@@ -96,9 +96,9 @@ class Mailbox:
                     came = []
                     inbox.put(error)
                 else:  # whatever a hostile reply makes a reader say
-                    came = [Message(Error(0, f"sent what cannot be read ({type(error).__name__})"), reply_to=asked)]
+                    came = [Message(Error(0, f"sent what cannot be read ({type(error).__name__})"), reply_to=message)]
             if came:
-                came[0].metadata.__dict__["_src_node_id"] = asked.metadata.dst_node_id
+                came[0].metadata.__dict__["_src_node_id"] = message.metadata.dst_node_id
                 return inbox.put(came[0])
             over.wait(pause)
             pause = min(SLOWEST, 1.5 * pause)

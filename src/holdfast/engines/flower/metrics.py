@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from flwr.app import Message, MetricRecord
 
 from holdfast.engines.flower.limits import TooMuch, check_counts
-
-
-def number(value: Any) -> float | None:
-    """A finite float, or None: what clients send may be anything."""
-    if not isinstance(value, (int, float)):
-        return None
-    try:
-        found = float(value)
-    except OverflowError:
-        return None
-    return found if math.isfinite(found) else None
+from holdfast.jsonable import finite_or_none
 
 
 def reported(reply: Message) -> list[MetricRecord]:
@@ -33,8 +22,8 @@ def numbers(reply: Message) -> dict[str, float]:
         check_counts(reply)
     except TooMuch:
         return {}
-    found = {str(name): number(value) for record in reported(reply) for name, value in record.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    by_name = {str(name): finite_or_none(value) for record in reported(reply) for name, value in record.items()}
+    return {name: value for name, value in by_name.items() if value is not None}
 
 
 def middles(metrics: list[dict[str, float]], f: int = 0) -> dict[str, Any]:
@@ -44,6 +33,6 @@ def middles(metrics: list[dict[str, float]], f: int = 0) -> dict[str, Any]:
     {'loss': 0.7}
     """
     names = dict.fromkeys(name for one in metrics for name in one)
-    found = {name: sorted(one[name] for one in metrics if name in one) for name in names}
+    sorted_values = {name: sorted(one[name] for one in metrics if name in one) for name in names}
     least = max(len(metrics) // 2, 2 * f) + 1
-    return {name: values[(len(values) - 1) // 2] for name, values in found.items() if len(values) >= least}
+    return {name: values[(len(values) - 1) // 2] for name, values in sorted_values.items() if len(values) >= least}

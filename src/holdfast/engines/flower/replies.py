@@ -33,7 +33,7 @@ class Gathered:
     bytes: int = 0
 
 
-def model_of(record: ArrayRecord) -> Model:
+def read_model(record: ArrayRecord) -> Model:
     """Return the arrays of a record of our own, by name.
 
     Parameters
@@ -56,7 +56,7 @@ def model_of(record: ArrayRecord) -> Model:
     return {str(name): np.asarray(array.numpy()) for name, array in record.items()}
 
 
-def record_of(model: Mapping[str, np.ndarray]) -> ArrayRecord:
+def make_record(model: Mapping[str, np.ndarray]) -> ArrayRecord:
     """Return a record of these arrays.
 
     Parameters
@@ -79,12 +79,12 @@ def record_of(model: Mapping[str, np.ndarray]) -> ArrayRecord:
     return ArrayRecord({name: Array(np.asarray(values, order="C")) for name, values in model.items()})
 
 
-def gather(replies: Iterable[Message], asked: Iterable[int], model: Model) -> Gathered:
+def gather(replies: Iterable[Message], nodes: Iterable[int], model: Model) -> Gathered:
     """Sort replies: the first one of each node that was asked counts, if it is sound, as its difference to the model.
 
     In the order of the nodes' numbers, so that who answers first changes nothing.
     """
-    wanted, out = sorted(set(asked)), Gathered()
+    wanted, out = sorted(set(nodes)), Gathered()
     rows = {name: np.empty((len(wanted), *ours.shape), difference_dtype(ours)) for name, ours in model.items()}
     sound: dict[int, tuple[Model, dict[str, float]]] = {}
     for reply in replies:
@@ -185,11 +185,11 @@ def _header(first: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     """Shape, order and type that an npy file tells, and where its numbers begin."""
     (size,) = struct.unpack_from("<H" if first[6:7] == b"\1" else "<I", first, 8)
     end = 8 + (2 if first[6:7] == b"\1" else 4) + size
-    return (*_told(first[:end]), end)
+    return (*_read_header(first[:end]), end)
 
 
 @lru_cache(64)  # thousands of arrays are told in the same words
-def _told(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _read_header(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     file = BytesIO(header)
     read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(file)]
     shape, fortran, dtype = read(file)

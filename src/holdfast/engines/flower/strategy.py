@@ -15,16 +15,17 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from holdfast.checks import check_whole
 from holdfast.decision import Decision
 from holdfast.driver import decide
-from holdfast.engines.flower.arguments import answering, count, fraction, seconds, usual
+from holdfast.engines.flower.arguments import answering, fraction, seconds, usual
 from holdfast.engines.flower.differences import Model, stepped
 from holdfast.engines.flower.journal import Journal, State
 from holdfast.engines.flower.limits import Limits
 from holdfast.engines.flower.local import LocalGrid
 from holdfast.engines.flower.mailbox import Mailbox
 from holdfast.engines.flower.metrics import middles, numbers
-from holdfast.engines.flower.replies import Gathered, gather, model_of, record_of
+from holdfast.engines.flower.replies import Gathered, gather, make_record, read_model
 from holdfast.engines.flower.sampling import available, drawn, risk
 from holdfast.engines.lines import named
 from holdfast.errors import BadInput
@@ -33,7 +34,7 @@ from holdfast.reading import read
 from holdfast.updates import Updates
 
 log = logging.getLogger("flwr.holdfast")
-TOLD = 3  # refused replies a round that are told one by one in the log; the journal has all
+MAX_LOGGED = 3  # refused replies a round that are told one by one in the log; the journal has all
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
@@ -116,12 +117,14 @@ class RobustStrategy(Strategy):
         self.rule = rule
         self.fraction_train = fraction("fraction_train", fraction_train)
         self.fraction_evaluate = fraction("fraction_evaluate", fraction_evaluate)
-        self.min_train_nodes = self._least() if min_train_nodes is None else count("min_train_nodes", min_train_nodes)
-        self.min_evaluate_nodes = count("min_evaluate_nodes", min_evaluate_nodes)
+        self.min_train_nodes = (
+            self._least() if min_train_nodes is None else check_whole(min_train_nodes, "min_train_nodes", least=0)
+        )
+        self.min_evaluate_nodes = check_whole(min_evaluate_nodes, "min_evaluate_nodes", least=0)
         least = self.min_train_nodes if min_available_nodes is None else min_available_nodes
-        self.min_available_nodes = count("min_available_nodes", least)
+        self.min_available_nodes = check_whole(least, "min_available_nodes", least=0)
         self.arrayrecord_key, self.configrecord_key = arrayrecord_key, configrecord_key
-        self.patience, self.seed = seconds("patience", patience), count("seed", seed)
+        self.patience, self.seed = seconds("patience", patience), check_whole(seed, "seed", least=0)
         self.certify, self.measure = certify, measure
         self.journal = Journal(folder)
         self.offset = 0  # rounds that an earlier server has done
@@ -182,24 +185,24 @@ class RobustStrategy(Strategy):
             what = type(initial_arrays).__name__
             raise BadInput(f"{type(self).__name__} was given initial_arrays of type {what}; pass an ArrayRecord.")
         self.offset, self.last, held = 0, None, self.journal.state()
-        if not all(np.isfinite(v).all() for v in model_of(initial_arrays).values() if v.dtype.kind == "f"):
+        if not all(np.isfinite(v).all() for v in read_model(initial_arrays).values() if v.dtype.kind == "f"):
             raise BadInput(f"{type(self).__name__} was given initial_arrays that are not finite.")
         if held is not None:
             self.offset, state = held
             model, self.last = state.model, state.last
-            if {n: v.shape for n, v in model.items()} != {n: v.shape for n, v in model_of(initial_arrays).items()}:
+            if {n: v.shape for n, v in model.items()} != {n: v.shape for n, v in read_model(initial_arrays).items()}:
                 where = self.journal.folder
                 raise BadInput(f"{where} holds the state of another model than initial_arrays; name another folder.")
-            initial_arrays = record_of({name: model[name] for name in initial_arrays})
+            initial_arrays = make_record({name: model[name] for name in initial_arrays})
             self._remember(state.memory)
             more = "Flower counts the rest from 1" if self.offset < num_rounds else "which were all"
             log.info("going on after round %d of %d, %s", self.offset, num_rounds, more)
             if state.who != self._who():
                 log.warning("the rounds before were by %s, these are by %s", state.who, self._who())
         left, before = max(0, num_rounds - self.offset), self.offset
-        told = evaluate_fn and (lambda at, arrays: evaluate_fn(at + before, arrays))
-        post: Any = grid if isinstance(grid, LocalGrid) else Mailbox(grid, Limits.of(model_of(initial_arrays)))
-        result = super().start(post, initial_arrays, left, timeout, train_config, evaluate_config, told)
+        evaluate = evaluate_fn and (lambda at, arrays: evaluate_fn(at + before, arrays))
+        post: Any = grid if isinstance(grid, LocalGrid) else Mailbox(grid, Limits.of(read_model(initial_arrays)))
+        result = super().start(post, initial_arrays, left, timeout, train_config, evaluate_config, evaluate)
         if not len(result.arrays):  # every round was skipped, or none was left
             result.arrays = initial_arrays
         for name in ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp"):
@@ -211,7 +214,7 @@ class RobustStrategy(Strategy):
     ) -> Iterable[Message]:
         """Draw nodes, and send them the model; nobody, if too few are there."""
         turn = server_round + self.offset
-        self.model, self.began, self.grid = model_of(arrays), time.monotonic(), grid
+        self.model, self.began, self.grid = read_model(arrays), time.monotonic(), grid
         nodes = available(grid, self.min_available_nodes, self._patience(grid))
         self.asked = drawn(nodes, self.fraction_train, self.min_train_nodes, self.seed, turn)
         self.few = f"{len(nodes)} nodes are connected, and {self.rule!r} needs {self._least()}"
@@ -252,20 +255,20 @@ class RobustStrategy(Strategy):
         line["seconds"]["train"] = round(time.monotonic() - self.began, 3)
         line["refused"] = {str(node): why for node, why in came.refused.items()}
         line["silent"] = [str(node) for node in came.silent]
-        for node, why in list(came.refused.items())[:TOLD]:
+        for node, why in list(came.refused.items())[:MAX_LOGGED]:
             log.warning("round %d: node %d %s", turn, node, why)
-        if len(came.refused) > TOLD or came.silent:
+        if len(came.refused) > MAX_LOGGED or came.silent:
             log.warning("round %d: %d refused, %d silent", turn, len(came.refused), len(came.silent))
         try:
-            decision, told = self._decide(turn, came)
+            decision, facts = self._decide(turn, came)
         except BadInput as refusal:
             line["skipped"] = str(refusal) if self.asked else self.few
             log.warning("round %d is skipped: %s", turn, line["skipped"])
             self._done(turn, line)
             return None, MetricRecord({"skipped": 1.0})
         for what in ("seconds", "bytes"):
-            line[what] |= told.pop(what, {})
-        line |= told | named(decision, list(map(str, came.nodes)))
+            line[what] |= facts.pop(what, {})
+        line |= facts | named(decision, list(map(str, came.nodes)))
         last = {name: np.asarray(decision.value[name]) for name in self.model}
         moved = self._step(turn, stepped(self.model, last))
         if moved is None:
@@ -274,7 +277,7 @@ class RobustStrategy(Strategy):
             return None, MetricRecord({"skipped": 1.0})
         self.model, self.last = moved, last
         self._done(turn, line)
-        return record_of(moved), MetricRecord(self._figures(line, came))
+        return make_record(moved), MetricRecord(self._figures(line, came))
 
     def _step(self, turn: int, moved: Model) -> Model | None:
         """The model to commit, given that which the rule leads to; None if it is not finite."""
@@ -303,7 +306,7 @@ class RobustStrategy(Strategy):
     def _figures(self, line: dict[str, Any], came: Gathered) -> dict[str, Any]:
         """The round in numbers, and the middle one of each of the clients' own metrics."""
         out = {f"client-{name}": value for name, value in middles(came.metrics, self._f()).items()}
-        out |= {name.replace("_", "-"): float(len(line[name])) for name in ("kept", "left_out", "refused", "silent")}
+        out |= {name.replace("_", "-"): float(len(line[name])) for name in ("kept", "excluded", "refused", "silent")}
         return out | ({"kappa": float(line["kappa"])} if "kappa" in line else {})
 
     def _done(self, turn: int, line: dict[str, Any]) -> None:
@@ -346,5 +349,5 @@ class RobustStrategy(Strategy):
             node = int(reply.metadata.src_node_id)
             if node in self.asked and not reply.has_error():
                 seen.setdefault(node, numbers(reply))
-        found = middles(list(seen.values()), self._f())
-        return MetricRecord(found) if found else None
+        medians = middles(list(seen.values()), self._f())
+        return MetricRecord(medians) if medians else None

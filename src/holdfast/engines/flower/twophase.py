@@ -6,20 +6,21 @@ import logging
 import math
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from holdfast.decision import Decision
 from holdfast.elections import Ballot
-from holdfast.engines.flower.arguments import seconds
+from holdfast.engines.flower.arguments import StrategyOptions, seconds
 from holdfast.engines.flower.differences import stepped
 from holdfast.engines.flower.limits import TooMuch, check_counts
-from holdfast.engines.flower.metrics import number, reported
-from holdfast.engines.flower.replies import Gathered, failure, record_of
+from holdfast.engines.flower.metrics import reported
+from holdfast.engines.flower.replies import Gathered, failure, make_record
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput
+from holdfast.jsonable import finite_or_none
 from holdfast.twophase import TwoPhase
 
 log = logging.getLogger("flwr.holdfast")
@@ -64,7 +65,13 @@ class TwoPhaseStrategy(RobustStrategy):
     """
 
     def __init__(
-        self, inner: Any, outer: Any = None, election: Any = None, *, vote_timeout: float = 600.0, **words: Any
+        self,
+        inner: Any,
+        outer: Any = None,
+        election: Any = None,
+        *,
+        vote_timeout: float = 600.0,
+        **options: Unpack[StrategyOptions],
     ) -> None:
         if isinstance(inner, str):
             raise BadInput(f"TwoPhaseStrategy was given the text {inner!r}; pass parse({inner!r}, AGGREGATORS).")
@@ -77,7 +84,7 @@ class TwoPhaseStrategy(RobustStrategy):
         else:
             rule = TwoPhase(inner, outer, election or Ballot())
         self.vote_timeout = seconds("vote_timeout", vote_timeout)
-        super().__init__(rule, **words)
+        super().__init__(rule, **options)
 
     def _check(self, rule: Any) -> None:
         for one in (rule.inner, rule.outer):
@@ -85,41 +92,46 @@ class TwoPhaseStrategy(RobustStrategy):
 
     def _decide(self, turn: int, came: Gathered) -> tuple[Decision, dict[str, Any]]:
         rng = np.random.default_rng((self.seed, turn, 1))
-        both = self.rule.propose(self._updates(came), rng=rng, start=self.last)
-        models = [stepped(self.model, one.value) for one in (both.inner, both.outer)]
+        candidates = self.rule.propose(self._updates(came), rng=rng, start=self.last)
+        models = [stepped(self.model, decided.value) for decided in (candidates.inner, candidates.outer)]
         began = time.monotonic()
-        voters = [came.nodes[i] for i in range(len(came.nodes)) if i not in both.inner.dropped]
-        sent = {name: record_of(model) for name, model in zip(CANDIDATES, models, strict=True)}
+        voters = [came.nodes[i] for i in range(len(came.nodes)) if i not in candidates.inner.dropped]
+        sent = {name: make_record(model) for name, model in zip(CANDIDATES, models, strict=True)}
         content = RecordDict({**sent})
         content[self.configrecord_key] = ConfigRecord({"server-round": turn})
         assert self.grid is not None
         replies = self.grid.send_and_receive(self._messages(content, VOTE, voters), timeout=self.vote_timeout)
         votes, bad = _votes(replies, voters)
         reports = [(came.nodes.index(node), losses) for node, losses in votes.items()]
-        winner = self.rule.elect(both, reports)
-        decision: Decision = getattr(both, winner.name)
-        told = {"winner": winner.name, "lead": number(float(winner.lead)), "votes": len(votes), "bad_votes": bad}
-        told["no_vote"] = [str(node) for node in voters if node not in votes and str(node) not in bad]
+        winner = self.rule.elect(candidates, reports)
+        decision: Decision = getattr(candidates, winner.name)
+        facts = {
+            "winner": winner.name,
+            "lead": finite_or_none(float(winner.lead)),
+            "votes": len(votes),
+            "bad_votes": bad,
+        }
+        facts["no_vote"] = [str(node) for node in voters if node not in votes and str(node) not in bad]
         if winner.why:
-            told["why"] = winner.why
+            facts["why"] = winner.why
             failed = next((f"; node {node} {why}" for node, why in bad.items()), "")
             log.warning(
                 "round %d: %s is taken without a vote: %s%s", turn, winner.name.capitalize(), winner.why, failed
             )
-        told["seconds"] = {"vote": round(time.monotonic() - began, 3)}
-        told["bytes"] = {
+        facts["seconds"] = {"vote": round(time.monotonic() - began, 3)}
+        facts["bytes"] = {
             "vote": len(voters) * sum(len(array.data) for name in CANDIDATES for array in sent[name].values())
         }
-        return decision, told | self._certified(decision, came)
+        return decision, facts | self._certified(decision, came)
 
 
 def _votes(replies: Iterable[Message], voters: list[int]) -> tuple[dict[int, tuple[float, float]], dict[str, str]]:
     """The first vote of each voter, and what was wrong with others'."""
-    found: dict[int, tuple[float, float]] = {}
+    votes: dict[int, tuple[float, float]] = {}
     bad: dict[str, str] = {}
     for reply in replies:
         node = int(reply.metadata.src_node_id)
-        if node not in voters or node in found or str(node) in bad:
+        if node not in voters or node in votes or str(node) in bad:
             continue
         if reply.has_error():
             bad[str(node)] = failure(reply)
@@ -135,8 +147,8 @@ def _votes(replies: Iterable[Message], voters: list[int]) -> tuple[dict[int, tup
         elif not any(map(math.isfinite, losses)):
             bad[str(node)] = "sent no finite loss"
         else:
-            found[node] = losses
-    return found, bad
+            votes[node] = losses
+    return votes, bad
 
 
 def _losses(reply: Message) -> tuple[float, float] | None:
@@ -146,6 +158,6 @@ def _losses(reply: Message) -> tuple[float, float] | None:
         for name in CANDIDATES:
             value = record.get(name)
             if isinstance(value, (int, float)):
-                found = number(value)
-                losses[name] = math.inf if found is None else found
+                loss = finite_or_none(value)
+                losses[name] = math.inf if loss is None else loss
     return (losses["inner"], losses["outer"]) if len(losses) == 2 else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -21,9 +21,9 @@ from flwr.serverapp.strategy import (
     QFedAvg,
 )
 
-from holdfast.engines.flower.arguments import answering
+from holdfast.engines.flower.arguments import StrategyOptions, answering
 from holdfast.engines.flower.differences import Model
-from holdfast.engines.flower.replies import model_of, record_of
+from holdfast.engines.flower.replies import make_record, read_model
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput
 from holdfast.twophase import TwoPhase
@@ -34,7 +34,7 @@ ROBUST = (FedMedian, FedTrimmedAvg, Krum, MultiKrum, Bulyan)
 SHARED = ("fraction_train", "fraction_evaluate", "arrayrecord_key", "configrecord_key")
 
 
-def wrap(strategy: FedAvg, rule: Any, **words: Any) -> RobustStrategy:
+def wrap(strategy: FedAvg, rule: Any, **options: Unpack[StrategyOptions]) -> RobustStrategy:
     """Put a rule in front of a strategy of Flower's own, whose optimiser then sees the rule's answer as the one reply.
 
     Parameters
@@ -43,7 +43,7 @@ def wrap(strategy: FedAvg, rule: Any, **words: Any) -> RobustStrategy:
         FedAdam, FedYogi, FedAdagrad, FedAvgM, FedProx or FedAvg.
     rule : Stage
         The rule, such as `MeanwO(f=3)`.
-    **words
+    **options
         Those of `RobustStrategy`. Fractions and keys are the strategy's own unless given.
 
     Returns
@@ -78,13 +78,13 @@ def wrap(strategy: FedAvg, rule: Any, **words: Any) -> RobustStrategy:
         why = "needs every client's own reply" if isinstance(strategy, EACH) else "has a rule of its own"
         known = "FedAdam, FedYogi, FedAdagrad, FedAvgM, FedProx and FedAvg"
         raise BadInput(f"wrap was given {type(strategy).__name__}, which {why}; it takes {known}.")
-    return _Wrapped(strategy, rule, **{name: getattr(strategy, name) for name in SHARED} | words)
+    return _Wrapped(strategy, rule, **{name: getattr(strategy, name) for name in SHARED} | options)
 
 
 class _Wrapped(RobustStrategy):
-    def __init__(self, strategy: FedAvg, rule: Any, **words: Any) -> None:
+    def __init__(self, strategy: FedAvg, rule: Any, **options: Any) -> None:
         self.own = strategy
-        super().__init__(rule, **words)
+        super().__init__(rule, **options)
 
     def _check(self, rule: Any) -> None:
         if isinstance(rule, TwoPhase):
@@ -103,16 +103,16 @@ class _Wrapped(RobustStrategy):
         real = [name for name, values in moved.items() if values.dtype.kind == "f"]
         now = {name: self.model[name] for name in real}
         if hasattr(self.own, "current_arrays"):
-            self.own.current_arrays = record_of(now) if isinstance(self.own, FedAvgM) else now
-        told = MetricRecord({self.own.weighted_by_key: 1.0})
+            self.own.current_arrays = make_record(now) if isinstance(self.own, FedAvgM) else now
+        weight = MetricRecord({self.own.weighted_by_key: 1.0})
         content = RecordDict(
-            {self.own.arrayrecord_key: record_of({name: moved[name] for name in real}), "metrics": told}
+            {self.own.arrayrecord_key: make_record({name: moved[name] for name in real}), "metrics": weight}
         )
-        before, asked = self._memory(), self._messages(RecordDict(), "train")[0]
+        before, message = self._memory(), self._messages(RecordDict(), "train")[0]
         with np.errstate(all="ignore"):
-            stepped, _ = self.own.aggregate_train(turn, [Message(content, reply_to=asked)])
-            found = {} if stepped is None else model_of(stepped)
-            cast = {name: found[name].astype(moved[name].dtype) for name in real if name in found}
+            stepped, _ = self.own.aggregate_train(turn, [Message(content, reply_to=message)])
+            new_model = {} if stepped is None else read_model(stepped)
+            cast = {name: new_model[name].astype(moved[name].dtype) for name in real if name in new_model}
         done = super()._step(turn, moved | cast)
         if done is None:
             self._remember(before)

@@ -123,30 +123,30 @@ def load(folder: Path | str, model: nn.Module, momentum: Momentum | None = None,
     >>> load("no such folder", nn.Linear(2, 1))
     0
     """
-    found = saved(folder)
-    if not found:
+    checkpoints = saved(folder)
+    if not checkpoints:
         return 0
     if optimizer is not None:
         optimizer.zero_grad(set_to_none=True)  # torch makes room for a state only where there are no gradients
     rank = dist.get_rank()
     own, state = f"momentum {rank}", _state(0, model, momentum, optimizer, rank)
-    check_sums(found[-1], Wire(None, _device(model)))
+    check_sums(checkpoints[-1], Wire(None, _device(model)))
     try:
-        known = Reader(found[-1]).read_metadata().state_dict_metadata
+        known = Reader(checkpoints[-1]).read_metadata().state_dict_metadata
         if not any(name.startswith(f"{own}.") for name in known):
             state.pop(own, None)
         there = {name.removeprefix("model.") for name in known if name.startswith("model.")}
         if other := there.symmetric_difference(model.state_dict()):
-            raise BadInput(f"{found[-1]} holds another model: only one of both has {min(other)}.")
+            raise BadInput(f"{checkpoints[-1]} holds another model: only one of both has {min(other)}.")
         with watched("loading a checkpoint"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            load_shards(state, storage_reader=Reader(found[-1]), planner=Planner())
+            load_shards(state, storage_reader=Reader(checkpoints[-1]), planner=Planner())
     except (BadInput, RankFailed):
         raise
     except (CheckpointException, Exception) as error:  # whatever a damaged file makes torch say
         what = str(error).strip().splitlines()[-1:] or [type(error).__name__]
         raise BadInput(
-            f"{found[-1]} cannot be loaded ({what[0][:200]}); remove it to go on from the one before."
+            f"{checkpoints[-1]} cannot be loaded ({what[0][:200]}); remove it to go on from the one before."
         ) from None
     model.load_state_dict(state["model"])
     if momentum is not None and own in state:

@@ -1,4 +1,4 @@
-"""Who was left out at which step, a line of JSON each, written by rank 0; `holdfast ranks` reads it."""
+"""Who was excluded at which step, a line of JSON each, written by rank 0; `holdfast ranks` reads it."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Momentum:
             self.next[p] = torch.lerp(held, g.detach() / scale, 1 - self.beta)
             g.detach().copy_(self.next[p] * scale)
 
-    def keep(self, sound: bool) -> None:
+    def keep(self, *, sound: bool) -> None:
         """Keep the new momenta if what was sent was sound; if not, begin anew where the old ones are not finite.
 
         Parameters

@@ -47,8 +47,8 @@ def check_sums(place: Path, wire: Wire) -> None:
     A checkpoint of an older holdfast has no checksums and is not compared.
     """
     try:
-        told = json.loads(read_regular(place / CHECKSUMS, limit=MAX_NOTE_BYTES))
-        sums = {str(name): str(value) for name, value in told["sha256"].items()}
+        record = json.loads(read_regular(place / CHECKSUMS, limit=MAX_NOTE_BYTES))
+        sums = {str(name): str(value) for name, value in record["sha256"].items()}
     except FileNotFoundError:
         log.warning("%s has no checksums, so damage cannot be seen; an older holdfast wrote it", place)
         return
@@ -90,27 +90,27 @@ class Reader(FileSystemReader):
 
     def read_metadata(self, *_: Any, **__: Any) -> Metadata:
         """What the checkpoint holds, and in which of its own files."""
-        found = _Unpickler(io.BytesIO(read_regular(self.place / METADATA))).load()
-        if not isinstance(found, Metadata) or not isinstance(found.state_dict_metadata, dict):
+        metadata = _Unpickler(io.BytesIO(read_regular(self.place / METADATA))).load()
+        if not isinstance(metadata, Metadata) or not isinstance(metadata.state_dict_metadata, dict):
             raise ValueError("its .metadata is none")
-        for info in (found.storage_data or {}).values():
+        for info in (metadata.storage_data or {}).values():
             name = str(info.relative_path)
             if name != Path(name).name or getattr(info, "transform_descriptors", None):
                 raise ValueError("its .metadata names files of another folder")
             open_regular(self.place / name).close()
-        if getattr(found, "storage_meta", None) is None:
-            found.storage_meta = StorageMeta()
-        assert found.storage_meta is not None
-        found.storage_meta.load_id = self.load_id
-        return found
+        if getattr(metadata, "storage_meta", None) is None:
+            metadata.storage_meta = StorageMeta()
+        assert metadata.storage_meta is not None
+        metadata.storage_meta.load_id = self.load_id
+        return metadata
 
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in KNOWN:
             return super().find_class(module, name)
-        if module == "torch" and isinstance(found := vars(torch).get(name), torch.dtype):
-            return found
+        if module == "torch" and isinstance(dtype := vars(torch).get(name), torch.dtype):
+            return dtype
         raise pickle.UnpicklingError(f"its .metadata asks for {module}.{name}, which no checkpoint of ours holds")
 
 

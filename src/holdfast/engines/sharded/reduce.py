@@ -53,7 +53,7 @@ def robust_all_reduce(
     Returns
     -------
     Decision
-        Who was kept, left out or dropped; its value is the tensors.
+        Who was kept, excluded or dropped; its value is the tensors.
 
     Raises
     ------
@@ -87,9 +87,9 @@ def robust_all_reduce(
         raise BadInput(f"robust_all_reduce was given {rule!r}, which lets the ranks vote; use two_phase_step.")
     many = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     check(rule, many, beside, rng)
-    exchange, explain = _exchange(many, rule, group, beside, rng, start, explain)
+    exchange, explain = _exchange(many, rule, group, beside=beside, rng=rng, start=start, explain=explain)
     own = None if start is None else exchange.start(start)
-    decision = decided(rule, exchange, rng, own, explain)
+    decision = decided(rule, exchange, rng, own, explain=explain)
     exchange.answer(decision.value, many)
     exchange.close()
     return replace(decision, value=tensors)
@@ -142,15 +142,15 @@ def robust_reduce_scatter(
             f"robust_reduce_scatter was given {output.numel()} numbers of {output.dtype} for a part of {tensor.numel()}"
             f" of {tensor.dtype} on {ranks} ranks; the output has one part of as many as there are ranks."
         )
-    exchange, _ = _exchange([tensor], rule, group, 0, rng, None)
-    decision = decided(rule, exchange, rng, None, False)
+    exchange, _ = _exchange([tensor], rule, group, beside=0, rng=rng, start=None)
+    decision = decided(rule, exchange, rng, None, explain=False)
     (own,) = decision.value.values()
     output.detach().copy_(own.view(output.shape))
     exchange.close()
     return replace(decision, value=output)
 
 
-def candidates(
+def propose_candidates(
     tensors: Sequence[Tensor],
     rule: TwoPhase,
     group: Any = None,
@@ -200,26 +200,26 @@ def candidates(
     if not isinstance(rule, TwoPhase):
         raise BadInput(f"candidates was given {rule!r}; it takes a two-phase rule, such as Mean2P(f=3).")
     check(rule, tensors, beside, rng)
-    exchange, _ = _exchange(tensors, rule, group, beside, rng, start)
+    exchange, _ = _exchange(tensors, rule, group, beside=beside, rng=rng, start=start)
     own = None if start is None else exchange.start(start)
-    both = rule.propose(exchange.updates, rng=rng, start=own)
-    found = []
-    for decision in (both.inner, both.outer):
+    proposed = rule.propose(exchange.updates, rng=rng, start=own)
+    whole = []
+    for decision in (proposed.inner, proposed.outer):
         value = [torch.empty_like(t, memory_format=torch.contiguous_format) for t in tensors]
         exchange.answer(decision.value, value)
-        found.append(replace(decision, value=value))
+        whole.append(replace(decision, value=value))
     exchange.close()
-    return Candidates(*found)
+    return Candidates(*whole)
 
 
 def _exchange(
-    tensors: Sequence[Tensor], rule: Any, group: Any, beside: int, rng: Rng | None, start: Any, explain: bool = False
+    tensors: Sequence[Tensor], rule: Any, group: Any, *, beside: int, rng: Rng | None, start: Any, explain: bool = False
 ) -> tuple[Exchange, bool]:
     """Exchange what was given, if it is alike on all ranks; and whether some rank wants an explanation."""
     wire = Wire(group, tensors[0].device)
     layout = Layout.of(tensors, wire.n, beside)
     drawn = rng.bit_generator.state if rule.random and rng is not None else None
-    explain = wire.agreed(f"{rule!r} {layout.shapes} {layout.kinds} {start is not None} {drawn}", explain)
+    explain = wire.agreed(f"{rule!r} {layout.shapes} {layout.kinds} {start is not None} {drawn}", wish=explain)
     return Exchange.of(wire, layout, tensors), explain
 
 
@@ -234,8 +234,8 @@ def refuse_parts(who: str, tensors: Sequence[Tensor]) -> None:
 
 def check(rule: Any, tensors: Sequence[Tensor], beside: int, rng: Rng | None) -> None:
     """Refuse what is no rule for ranks, and what holds no numbers to measure."""
-    both = (rule.inner, rule.outer) if isinstance(rule, TwoPhase) else (rule,)
-    for one in both:
+    stages = (rule.inner, rule.outer) if isinstance(rule, TwoPhase) else (rule,)
+    for one in stages:
         if not isinstance(one, Stage) or not one.answers or not one.chains:
             raise BadInput(f"{one!r} was given; ranks take a rule that sees all vectors at once, such as MeanwO(f=3).")
     if rule.random and rng is None:
@@ -251,6 +251,6 @@ def check(rule: Any, tensors: Sequence[Tensor], beside: int, rng: Rng | None) ->
             raise BadInput(f"{rule!r} was given a tensor of {t.dtype}; ranks exchange {known}.")
 
 
-def decided(rule: Stage, exchange: Exchange, rng: Rng | None, start: Any, explain: bool) -> Decision:
+def decided(rule: Stage, exchange: Exchange, rng: Rng | None, start: Any, *, explain: bool) -> Decision:
     """The rule's decision, the same on all ranks."""
     return decide(rule, exchange.updates, rng=rng, start=start, explain=explain)

@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from holdfast.decision import Decision
 from holdfast.engines.sharded.ledger import Ledger
 from holdfast.engines.sharded.momentum import Momentum
-from holdfast.engines.sharded.reduce import candidates, check, refuse_parts
+from holdfast.engines.sharded.reduce import check, propose_candidates, refuse_parts
 from holdfast.engines.sharded.watch import RankFailed, at
 from holdfast.engines.sharded.wire import Wire
 from holdfast.errors import BadInput
+from holdfast.jsonable import finite_or_none
 from holdfast.twophase import TwoPhase
 
 log = logging.getLogger("holdfast")
@@ -152,22 +153,22 @@ def two_phase_step(
         old for old, does in zip(before[len(parameters) :], moves, strict=True) if does
     ]
     try:
-        both = candidates([*slopes, *buffers], rule, group, beside=len(buffers), rng=rng)
+        proposed = propose_candidates([*slopes, *buffers], rule, group, beside=len(buffers), rng=rng)
     except BadInput as refusal:
         _load(parameters, buffers, before)
         if momentum is not None:
-            momentum.keep(False)
+            momentum.keep(sound=False)
         ledger.add(step, None, skipped=str(refusal))
         return Step(None, skipped=str(refusal))
     if momentum is not None:
-        momentum.keep(wire.rank not in both.inner.dropped)
-    models = [_moved(before, one.value, len(parameters), lr) for one in (both.inner, both.outer)]
+        momentum.keep(sound=wire.rank not in proposed.inner.dropped)
+    models = [_moved(before, one.value, len(parameters), lr) for one in (proposed.inner, proposed.outer)]
     losses = np.array([_felt(model, loss, fresh, one, parameters, buffers) for one in models])
-    winner = rule.elect(both, [(rank, tuple(told)) for rank, told in enumerate(wire.shards(losses).tolist())])
+    winner = rule.elect(proposed, [(rank, tuple(pair)) for rank, pair in enumerate(wire.shards(losses).tolist())])
     _load(parameters, buffers, models[winner.name == "outer"])
-    decision: Decision = getattr(both, winner.name)
-    told = {"winner": winner.name, "lead": float(winner.lead) if np.isfinite(winner.lead) else None}
-    ledger.add(step, decision, **told, votes=winner.reports)
+    decision: Decision = getattr(proposed, winner.name)
+    fields = {"winner": winner.name, "lead": finite_or_none(winner.lead)}
+    ledger.add(step, decision, **fields, votes=winner.reports)
     at(step, done=True)
     return Step(decision, winner.name, float(winner.lead), winner.reports)
 

@@ -46,7 +46,7 @@ class Watch:
         self.thread = threading.Thread(target=self._live, daemon=True)
         self.thread.start()
 
-    def say(self, what: str, waits: bool) -> None:
+    def say(self, what: str, *, waits: bool) -> None:
         """What this rank does now, and whether it waits for others."""
         self.what, self.waits = what, waits
 
@@ -85,7 +85,7 @@ class Watch:
                 self.sign()
             time.sleep(0.1)
         if not self.ended and not self.stopping:
-            self._told()
+            self._count_told()
             print(f"rank {self.rank} is ended: {why}", file=sys.stderr, flush=True)
             os._exit(70)
 
@@ -98,7 +98,7 @@ class Watch:
         why = self._lost()
         with suppress(Exception):
             before, until = self._first_look(), time.monotonic() + QUIET
-            self.say(f"{STOPPED}{self.what}", True)
+            self.say(f"{STOPPED}{self.what}", waits=True)
             self.sign()
             while time.monotonic() < until and not self.store.check([OVER]):
                 time.sleep(0.1)
@@ -113,12 +113,12 @@ class Watch:
         self.stopping = True
         if not self.store.check([OVER]):
             self.store.set(OVER, why)
-        self._told()
+        self._count_told()
         until = time.monotonic() + GRACE + 2 * BEAT
         while self.rank == 0 and time.monotonic() < until and self.store.add(TOLD, 0) < self.size:
             time.sleep(0.1)
 
-    def _told(self) -> None:
+    def _count_told(self) -> None:
         with suppress(Exception):
             self.store.add(TOLD, 1)
 
@@ -142,8 +142,8 @@ class Watch:
                 late.append(f"rank {rank} does not come (it is {after[rank][2]})")
             elif rank in before and not before[rank][1]:
                 tardy.append(f"rank {rank} came too late (it was {before[rank][2]})")
-        told = gone or late or tardy or self._elsewhere(after)  # who computes while another is dead may be well
-        return f"{listing(told)}; the job ends on all ranks." if told else ""
+        missing = gone or late or tardy or self._elsewhere(after)  # who computes while another is dead may be well
+        return f"{listing(missing)}; the job ends on all ranks." if missing else ""
 
     def _elsewhere(self, signs: dict[int, list[Any]]) -> list[str]:
         """Ranks that wait for something else than most, as after a call that they skipped or made twice."""
@@ -162,15 +162,15 @@ def watched(what: str) -> Iterator[None]:
     if watch is None:
         yield
         return
-    watch.say(what, True)
+    watch.say(what, waits=True)
     try:
         yield
     except RuntimeError as error:
         raise watch.explained(error) from error
-    watch.say("computing", False)
+    watch.say("computing", waits=False)
 
 
-def at(step: int, done: bool = False) -> None:
+def at(step: int, *, done: bool = False) -> None:
     """Which step this is, or has been, for those who ask later."""
     if _current is not None:
         _current.step = f"{'after' if done else 'in'} step {step}"

@@ -45,17 +45,17 @@ class Wire:
             finish(_all_gather(out, mine, group=self.group, async_op=True))
         return out.cpu().numpy().reshape(self.n, *part.shape).astype(part.dtype)
 
-    def agreed(self, words: str, wish: bool = False) -> bool:
+    def agreed(self, signature: str, *, wish: bool = False) -> bool:
         """Refuse, on all ranks alike, if some were asked for something else; whether any rank has a wish."""
         _over.clear()
-        digest = int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little", signed=True)
-        found = self.shards(np.array([digest, wish], np.int64))
-        usual = Counter(found[:, 0].tolist()).most_common(1)[0][0]
-        others = np.flatnonzero(found[:, 0] != usual)
+        digest = int.from_bytes(hashlib.blake2b(signature.encode(), digest_size=8).digest(), "little", signed=True)
+        rows = self.shards(np.array([digest, wish], np.int64))
+        usual = Counter(rows[:, 0].tolist()).most_common(1)[0][0]
+        others = np.flatnonzero(rows[:, 0] != usual)
         if len(others):
             who = f"{'ranks' if len(others) > 1 else 'rank'} {listing(map(str, others))}"
             raise BadInput(f"{who} came with other tensors, another rule or rng than most; all ranks pass the same.")
-        return bool(found[:, 1].any())
+        return bool(rows[:, 1].any())
 
     def columns(self, flat: Tensor) -> tuple[Tensor, Any]:
         """Start to exchange: n parts of equal size, each to its rank; what comes, and what to wait for."""
@@ -120,7 +120,7 @@ class Layout:
     @cached_property
     def sizes(self) -> dict[str, int]:
         """How many numbers there are of a kind."""
-        return {kind: sum(int(np.prod(self.shapes[at])) for at in some) for kind, some in self.members.items()}
+        return {kind: sum(int(np.prod(self.shapes[at])) for at in members) for kind, members in self.members.items()}
 
     def part(self, kind: str) -> int:
         """How many of them go to a rank, those that fill up the last part included."""
@@ -135,9 +135,9 @@ class Layout:
         """The tensors of a kind in one vector that every rank has an equal part of."""
         if (place := self.place(tensors, kind)) is not None:
             return place
-        some, real = [tensors[at] for at in self.members[kind]], self.sizes[kind]
-        out = taken(self.part(kind) * self.ranks, some[0])
-        torch.cat([t.detach().reshape(-1) for t in some], out=out[:real])
+        members, real = [tensors[at] for at in self.members[kind]], self.sizes[kind]
+        out = taken(self.part(kind) * self.ranks, members[0])
+        torch.cat([t.detach().reshape(-1) for t in members], out=out[:real])
         out[real:] = 0
         return out
 
@@ -149,10 +149,10 @@ class Layout:
 
     def put(self, kind: str, flat: Tensor, tensors: Sequence[Tensor]) -> None:
         """The other way round, into the tensors."""
-        some = [tensors[at].detach() for at in self.members[kind]]
-        sizes = [one.numel() for one in some]
-        for one, values in zip(some, torch.split(flat[: sum(sizes)], sizes), strict=True):
-            one.copy_(values.view(one.shape))
+        members = [tensors[at].detach() for at in self.members[kind]]
+        sizes = [member.numel() for member in members]
+        for member, values in zip(members, torch.split(flat[: sum(sizes)], sizes), strict=True):
+            member.copy_(values.view(member.shape))
 
 
 @dataclass
@@ -170,9 +170,9 @@ class Exchange:
         """Send everybody its columns of these tensors, and get ours of the others'."""
         flat = {kind: layout.flat(tensors, kind) for kind in layout.members}
         came = {kind: wire.columns(own) for kind, own in flat.items()}
-        found = cls.arrived(wire, layout, came)
-        found.sent = [own for kind, own in flat.items() if layout.place(tensors, kind) is None]
-        return found
+        exchange = cls.arrived(wire, layout, came)
+        exchange.sent = [own for kind, own in flat.items() if layout.place(tensors, kind) is None]
+        return exchange
 
     @classmethod
     def arrived(cls, wire: Wire, layout: Layout, came: Mapping[str, tuple[Tensor, Any]]) -> Exchange:

@@ -119,7 +119,7 @@ export function kept(canvas, told, workers, liars) {
   const { pen, wide, high } = sheet(canvas);
   const rounds = told.kept.length;
   if (!rounds) return null;
-  const shades = { k: rgb("--kept"), "-": rgb("--leftout"), x: rgb("--dropped") };
+  const shades = { k: rgb("--kept"), "-": rgb("--excluded"), x: rgb("--dropped") };
   const image = new ImageData(rounds, workers);
   told.kept.forEach((letters, t) => {
     for (let i = 0; i < workers; i++) {

@@ -5,7 +5,7 @@ import { accuracy, kept, line, votes } from "./charts.js";
 import { html } from "./marks.js";
 
 const COLUMNS = ["lead", "margin", "kappa", "liars"];
-const FATES = { k: "kept", "-": "left out", x: "dropped", ".": "absent" };
+const FATES = { k: "kept", "-": "excluded", x: "dropped", ".": "absent" };
 
 export class Detail {
   constructor(box) {
@@ -51,7 +51,7 @@ export class Detail {
     if (told.why) parts.push(html("h2", {}, "Why it failed"), html("pre", { class: "why", tabindex: 0 }, told.why));
     parts.push(figure("d-accuracy", told.paper ? `Accuracy; dashed, the paper's ${told.paper.table}, ${told.paper.rule} under ${told.paper.attack}` : "Accuracy over the rounds"));
     if (told.kept.length) {
-      parts.push(figure("d-kept", "Who had a part in the answer, worker by round:", ...swatch("s-k", "kept"), ...swatch("s-out", "left out"), ...swatch("s-x", "dropped"), html("span", { id: "d-at" })));
+      parts.push(figure("d-kept", "Who had a part in the answer, worker by round:", ...swatch("s-k", "kept"), ...swatch("s-out", "excluded"), ...swatch("s-x", "dropped"), html("span", { id: "d-at" })));
       if (voted(told)) parts.push(figure("d-votes", "The lead of Outer in every election:", ...swatch("s-i", "Inner won"), ...swatch("s-o", "Outer won"), html("span", { id: "d-margin" })));
       if (told.kappa.some((x) => x !== null)) parts.push(figure("d-kappa", "κ(X), certified in every round: squared distance to the honest mean, in honest variances"));
       if (told.liars.some((x) => x)) parts.push(figure("d-liars", "The liars' share of the answer"));

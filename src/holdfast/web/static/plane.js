@@ -98,7 +98,7 @@ export class Plane {
       const part = answer?.measure === "share" ? 0.25 + 0.75 * weight : 1;
       const node = layer.children[i];
       const where = p ? `at ${p[0]}, ${p[1]}` : "sends NaN";
-      const fate = !answer?.weights ? "" : answer.dropped[i] ? `, dropped: ${answer.dropped[i]}` : weight ? ", kept" : ", left out";
+      const fate = !answer?.weights ? "" : answer.dropped[i] ? `, dropped: ${answer.dropped[i]}` : weight ? ", kept" : ", excluded";
       const kind = `point ${lies ? "liar" : "honest"}${weight ? "" : " left"}${i === this.selected ? " selected" : ""}`;
       const label = `Worker ${i}, ${lies ? "liar" : "honest"}, ${where}${fate}`;
       put(node, { class: kind, transform: `translate(${x.toFixed(2)} ${y.toFixed(2)})`, tabindex: i === this.selected ? 0 : -1, "aria-label": label });

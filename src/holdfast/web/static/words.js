@@ -7,7 +7,7 @@ export function sentence(one, state, story, beyond) {
   if (one.error) return one.error === "–" ? "" : one.error;
   const sure = one.certificate;
   const parts = [`${story ? `${story} ` : ""}${one.rule} is ${number(one.away)} from the honest mean`];
-  parts.push(one.measure === "share" ? `it uses parts of ${one.kept.length} of ${state.points.length}` : `it keeps ${one.kept.length} of ${state.points.length}, leaves out ${one.left.length}`);
+  parts.push(one.measure === "share" ? `it uses parts of ${one.kept.length} of ${state.points.length}` : `it keeps ${one.kept.length} of ${state.points.length}, excludes ${one.excluded.length}`);
   if (Object.keys(one.dropped).length) parts.push(`drops ${Object.keys(one.dropped).join(", ")} (${Object.values(one.dropped)[0]})`);
   const who = one.used === one.rule || one.gains ? "" : ` of ${one.used}`;
   const promise = one.promise?.kappa ? ` Proved${who} for all rounds of ${one.n}: κ ${one.promise.kappa}, λ ${one.promise.lambda}.` : "";
