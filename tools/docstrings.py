@@ -67,7 +67,7 @@ def parameters(thing: Any) -> list[str]:
     names: list[str] = []
     for name, one in inspect.signature(thing).parameters.items():
         packed = re.fullmatch(r"Unpack\[(\w+)\]", str(one.annotation)) if one.kind is one.VAR_KEYWORD else None
-        names += typing.get_type_hints(thing.__globals__[packed[1]]) if packed else [name]
+        names += typing.get_type_hints(vars(sys.modules[thing.__module__])[packed[1]]) if packed else [name]
     return [name for name in names if name != "self" and name[0] != "_"]
 
 

@@ -103,7 +103,7 @@ def _line(member: Any) -> str:
 
 
 def signature(word: str, thing: Any) -> str:
-    """As it is called; long ones a parameter a line."""
+    """As it is called; long ones one parameter per line."""
     told = f"{word}{_words(thing)}"
     if len(told) <= WIDE:
         return told
@@ -143,7 +143,7 @@ def _parameter(word: inspect.Parameter) -> str:
 
 
 def _value(given: Any) -> str:
-    """A default as it would be written; what a class makes anew for each value is told by three dots."""
+    """A default as it would be written; three dots stand for what a class makes anew for each value."""
     told = re.sub(r" at 0x[0-9a-f]+", "", repr(given))
     return "..." if told.startswith("<") else told
 

@@ -20,7 +20,7 @@ INTRODUCTION = (Path(__file__).parent / "attacks.md").read_text(encoding="utf-8"
 
 
 def pages() -> dict[str, str | bytes]:
-    """attacks.md and a picture an attack."""
+    """attacks.md and one picture per attack."""
     made: dict[str, str | bytes] = {}
     short = {type(attack).__name__: name for name, attack in list_paper_attacks().items()}
     heads = " | ".join(f"`{type(rule).__name__}`" for rule in RULES)

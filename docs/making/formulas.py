@@ -99,7 +99,7 @@ def _section(lines: list[str]) -> str:
 
 
 def _terms(lines: list[str]) -> str:
-    """A list of definitions: a term a line, its explanation indented below."""
+    """A list of definitions: one term per line, its explanation indented below."""
     out: list[str] = []
     for line in lines:
         if not line.startswith(" "):

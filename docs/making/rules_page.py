@@ -31,7 +31,7 @@ INTRODUCTION = (Path(__file__).parent / "rules.md").read_text(encoding="utf-8")
 
 
 def pages() -> dict[str, str | bytes]:
-    """rules.md and a picture a rule."""
+    """rules.md and one picture per rule."""
     made: dict[str, str | bytes] = {}
     table = ["| rule | what it returns | promise | time |", "| --- | --- | --- | --- |"]
     sections = []

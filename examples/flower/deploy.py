@@ -21,7 +21,7 @@ from holdfast.journal import read_journal
 
 
 def rounds(fed: Federation, run: str, journal: Path, many: int, seconds: float = 600.0) -> Iterator[dict[str, Any]]:
-    """The journal's lines as they come; ends with an error if the run does, or after so many seconds without one."""
+    """The journal's lines as they come; ends with an error if the run does, or after `seconds` without one."""
     told, since, looked = 0, time.monotonic(), time.monotonic()
     while told < many:
         lines = read_journal(journal / "rounds.jsonl") if (journal / "rounds.jsonl").is_file() else []

@@ -47,7 +47,7 @@ def misbehaving(message: Message, context: Context, call_next: ClientAppCallable
 
 
 def fault(context: Context) -> str:
-    """What the node is told to do; in a simulation, the last `liars` nodes do what the run says."""
+    """What the node's configuration says it does; in a simulation, the last `liars` nodes do what the run says."""
     own = context.node_config
     if "fault" in own:
         return str(own["fault"])

@@ -16,7 +16,7 @@ def first() -> Model:
 
 
 def shares(nodes: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Images in rows and their labels, dealt to so many nodes, and a last share for the server's test."""
+    """Images in rows and their labels, dealt to this number of nodes, and a last share for the server's test."""
     from holdfast.data import load
 
     data = load("digits")
@@ -53,7 +53,7 @@ def accuracy(model: Model, images: np.ndarray, labels: np.ndarray) -> float:
 
 
 def trained(model: Model, images: np.ndarray, labels: np.ndarray, rate: float, steps: int) -> Model:
-    """The model after so many steps of gradient descent."""
+    """The model after `steps` steps of gradient descent."""
     for _ in range(steps):
         slope = np.exp(scores(model, images))
         slope[np.arange(len(labels)), labels] -= 1

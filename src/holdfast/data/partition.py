@@ -219,9 +219,9 @@ class Shards(Split):
 
     Examples
     --------
-    >>> from holdfast.data import Shards, counts, deal, load
+    >>> from holdfast.data import Shards, count_classes, deal, load
     >>> digits = load("digits")
-    >>> counts(digits, deal(digits, Shards(shards=2), workers=10, train=100)).sum(axis=1).tolist()
+    >>> count_classes(digits, deal(digits, Shards(shards=2), workers=10, train=100)).sum(axis=1).tolist()
     [100, 100, 100, 100, 100, 100, 100, 100, 100, 100]
     """
 

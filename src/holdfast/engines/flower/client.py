@@ -45,11 +45,11 @@ def vote(app: ClientApp) -> Callable[[Loss], Loss]:
     Examples
     --------
     >>> from flwr.clientapp import ClientApp
-    >>> from holdfast.engines.flower import model_of, vote
+    >>> from holdfast.engines.flower import read_model, vote
     >>> app = ClientApp()
     >>> @vote(app)
     ... def loss(arrays, context):
-    ...     return float(model_of(arrays)["w"].sum())
+    ...     return float(read_model(arrays)["w"].sum())
     """
     if not isinstance(app, ClientApp):
         raise BadInput(f"vote was given {app!r}; write @vote(app) with the ClientApp.")
@@ -105,11 +105,11 @@ def apply_momentum(context: Context, update: Mapping[str, np.ndarray], beta: flo
     --------
     >>> import numpy as np
     >>> from flwr.app import Context, RecordDict
-    >>> from holdfast.engines.flower import momentum
+    >>> from holdfast.engines.flower import apply_momentum
     >>> context = Context(1, 1, {}, RecordDict(), {})
-    >>> momentum(context, {"w": np.ones(2)}, beta=0.5)["w"]
+    >>> apply_momentum(context, {"w": np.ones(2)}, beta=0.5)["w"]
     array([0.5, 0.5], dtype=float32)
-    >>> momentum(context, {"w": np.ones(2)}, beta=0.5)["w"]
+    >>> apply_momentum(context, {"w": np.ones(2)}, beta=0.5)["w"]
     array([0.75, 0.75], dtype=float32)
     """
     if not isinstance(update, Mapping):

@@ -44,16 +44,16 @@ class LocalGrid(Grid):
     >>> from flwr.app import Message, MetricRecord, RecordDict
     >>> from flwr.clientapp import ClientApp
     >>> from holdfast import MeanwO
-    >>> from holdfast.engines.flower import LocalGrid, RobustStrategy, model_of, record_of
+    >>> from holdfast.engines.flower import LocalGrid, RobustStrategy, read_model, make_record
     >>> app = ClientApp()
     >>> @app.train()
     ... def train(message, context):
-    ...     model = model_of(message.content["arrays"])
-    ...     told = {"arrays": record_of({"w": model["w"] + 1}), "metrics": MetricRecord({"num-examples": 1})}
+    ...     model = read_model(message.content["arrays"])
+    ...     told = {"arrays": make_record({"w": model["w"] + 1}), "metrics": MetricRecord({"num-examples": 1})}
     ...     return Message(RecordDict(told), reply_to=message)
     >>> strategy = RobustStrategy(MeanwO(f=1), fraction_evaluate=0.0)
-    >>> result = strategy.start(LocalGrid(app, nodes=4), record_of({"w": np.zeros(2)}), num_rounds=2)
-    >>> model_of(result.arrays)["w"]
+    >>> result = strategy.start(LocalGrid(app, nodes=4), make_record({"w": np.zeros(2)}), num_rounds=2)
+    >>> read_model(result.arrays)["w"]
     array([2., 2.])
     """
 

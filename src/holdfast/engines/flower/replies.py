@@ -49,8 +49,8 @@ def read_model(record: ArrayRecord) -> Model:
     Examples
     --------
     >>> import numpy as np
-    >>> from holdfast.engines.flower import model_of, record_of
-    >>> model_of(record_of({"w": np.ones(2)}))
+    >>> from holdfast.engines.flower import read_model, make_record
+    >>> read_model(make_record({"w": np.ones(2)}))
     {'w': array([1., 1.])}
     """
     return {str(name): np.asarray(array.numpy()) for name, array in record.items()}
@@ -72,8 +72,8 @@ def make_record(model: Mapping[str, np.ndarray]) -> ArrayRecord:
     Examples
     --------
     >>> import numpy as np
-    >>> from holdfast.engines.flower import record_of
-    >>> list(record_of({"w": np.ones(2)}))
+    >>> from holdfast.engines.flower import make_record
+    >>> list(make_record({"w": np.ones(2)}))
     ['w']
     """
     return ArrayRecord({name: Array(np.asarray(values, order="C")) for name, values in model.items()})

@@ -41,8 +41,10 @@ class TwoPhaseStrategy(RobustStrategy):
         How the nodes' losses decide. Without it, by ballot.
     vote_timeout : float
         How many seconds a round waits for votes.
-    **words
-        Those of `RobustStrategy`.
+    fraction_train, fraction_evaluate, min_train_nodes, min_evaluate_nodes, min_available_nodes : optional
+        As for `RobustStrategy`.
+    arrayrecord_key, configrecord_key, patience, folder, certify, measure, seed : optional
+        As for `RobustStrategy`.
 
     Raises
     ------

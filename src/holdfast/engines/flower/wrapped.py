@@ -43,8 +43,10 @@ def wrap(strategy: FedAvg, rule: Any, **options: Unpack[StrategyOptions]) -> Rob
         FedAdam, FedYogi, FedAdagrad, FedAvgM, FedProx or FedAvg.
     rule : Stage
         The rule, such as `MeanwO(f=3)`.
-    **options
-        Those of `RobustStrategy`. Fractions and keys are the strategy's own unless given.
+    fraction_train, fraction_evaluate, min_train_nodes, min_evaluate_nodes, min_available_nodes : optional
+        As for `RobustStrategy`, and the strategy's own unless given.
+    arrayrecord_key, configrecord_key, patience, folder, certify, measure, seed : optional
+        As for `RobustStrategy`. Keys are the strategy's own unless given.
 
     Returns
     -------

@@ -191,9 +191,9 @@ def propose_candidates(
     >>> import torch
     >>> import torch.distributed as dist
     >>> from holdfast import Mean2P
-    >>> from holdfast.engines.sharded import candidates
+    >>> from holdfast.engines.sharded import propose_candidates
     >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    >>> candidates([torch.tensor([1.0, 2.0])], Mean2P(f=0)).inner.value
+    >>> propose_candidates([torch.tensor([1.0, 2.0])], Mean2P(f=0)).inner.value
     [tensor([1., 2.])]
     >>> dist.destroy_process_group()
     """
