@@ -36,6 +36,7 @@ lint: install  ## ruff, ruff format, mypy strict, docstrings of public names
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
 	$(RUN)/python tools/docstrings.py
+	$(RUN)/python tools/prose.py README.md CONTRIBUTING.md SECURITY.md CODE_OF_CONDUCT.md docs examples src
 
 check: lint  ## lint, types, core tests; for every commit
 	$(RUN)/pytest -n 2 --dist worksteal $(CORE)

@@ -96,7 +96,7 @@ class Place:
         return pieces[0] if len(pieces) == 1 else self.xp.concat(list(pieces))
 
     def width(self, rows: int, *, view: bool) -> int:
-        """How many columns are read at once for so many rows."""
+        """How many columns are read at once for this number of rows."""
         return max(1, (IN_PLACE if view else COPIED) // max(1, rows) // BLOCK) * BLOCK
 
     def matmul(self, A: Array, B: Array) -> Array:

@@ -52,7 +52,7 @@ class Points:
         return self._with("answer", self.source.append(values))
 
     def names(self) -> np.ndarray:
-        """The workers' numbers while the points are their own vectors; else just positions."""
+        """The workers' numbers while the points are their own vectors; else positions."""
         return self.basis[: self.k] if self.mix is None else np.arange(self.k)
 
     def workers(self) -> np.ndarray:
@@ -117,7 +117,7 @@ class Points:
         return mixture(leaf.place, M[:, used], block)
 
     def pieces(self, rows: int) -> Iterator[tuple[Leaf, int, int]]:
-        """The measured columns, in pieces that are read at once for so many rows."""
+        """The measured columns, in pieces that are read at once for this number of rows."""
         return ((leaf, s, e) for leaf in self.source.distant for s, e in leaf.spans(rows))
 
     def copies(self, of: int, others: np.ndarray) -> bool:

@@ -37,7 +37,7 @@ class Candidates:
 
     @property
     def voters(self) -> tuple[int, ...]:
-        """Whoever was not dropped in phase one."""
+        """The workers that were not dropped in phase one."""
         return tuple(int(i) for i in self.inner.rows)
 
     @property

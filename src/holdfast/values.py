@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def value(cls: type[T]) -> type[T]:
-    """Make a class a frozen dataclass without subclasses; its base, `Value`, checks it and writes its text."""
+    """Turn a class into a frozen dataclass without subclasses; its base, `Value`, checks it and writes its text."""
     made = dataclass(frozen=True, repr=False)(cls)
     _explain_arguments(made)
     return final(made)

@@ -112,7 +112,7 @@ def certificate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As one line of JSON.")] = False,
 ) -> None:
-    """Aggregate one round and say what is certain about the answer, whoever lied in it.
+    """Aggregate one round and say what is certain about the answer, for every possible set of liars.
 
     FILES are as for `holdfast aggregate`. Each statement comes with its assumption; no server can bound the
     distance to the mean of every possible honest set.

@@ -38,7 +38,7 @@ def estimate(
     """Measure σ and G of Theorem 1 at one model: how noisy the workers' gradients are, and how different.
 
     Give at least two gradients a worker, all at the same model, of workers that you trust: a liar can make both numbers
-    what it likes. Entries of an npz or safetensors file are the parts of a gradient, each with a row a gradient.
+    what it likes. Entries of an npz or safetensors file are the parts of a gradient, each with one row per gradient.
     """
     if sample:
         write(files)
@@ -62,7 +62,7 @@ def write(paths: list[Path]) -> None:
 
 
 def rows(held: Any, name: str) -> Any:
-    """One array with a row a gradient; parts are put side by side."""
+    """One array with one row per gradient; parts are put side by side."""
     parts = list(held.values()) if isinstance(held, dict) else [held]
     arrays = [fetch(viewed(part)) for part in parts if np.ndim(part) > 0]
     if not arrays or len({len(part) for part in arrays}) > 1:
@@ -99,7 +99,7 @@ def show(result: Estimate, names: list[str]) -> None:
 
 
 def balance(result: Estimate) -> str:
-    """What to do about it, whoever lies."""
+    """What to do about it, for every possible set of liars."""
     if not result.G2:
         return "the noise hides whatever difference there is: more gradients a worker would show it"
     if result.balance < 1:

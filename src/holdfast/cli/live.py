@@ -1,4 +1,4 @@
-"""A sweep before one's eyes: a live table on a terminal, a line a run elsewhere."""
+"""A sweep before one's eyes: a live table on a terminal, one line per run elsewhere."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def constants(texts: list[str]) -> dict[str, float]:
 
 
 def show(orders: tuple[Rate, ...]) -> None:
-    """A line a criterion."""
+    """One line per criterion."""
     heads = ("Theorem 1", "constant", "order", "stays", "vanishes", "together", "")
     table = Table(*heads, box=None, pad_edge=False, header_style="bold")
     for one in orders:

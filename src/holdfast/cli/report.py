@@ -37,7 +37,7 @@ def report(
 ) -> None:
     """Report on runs: accuracies by rule and attack over seeds, with the worst attack, curves and what failed.
 
-    Nothing is trained: what is in the store is what is told. Runs that differ in more than rule, attack, seed and draw
+    Nothing is trained: the report shows what is in the store. Runs that differ in more than rule, attack, seed and draw
     stand in tables of their own.
     """
     if out:

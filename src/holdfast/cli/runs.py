@@ -88,7 +88,7 @@ def _split(text: str) -> list[str]:
 
 
 def listed(entries: list[Entry], names: Iterable[str] = ()) -> Table:
-    """A line a run."""
+    """One line per run."""
     table_rows = rows(entries)
     named = ("key", "state", "rule", "attack")
     names = list(names) or [*named, *varying(table_rows, {*named, "rounds"}), "accuracy", "minutes", "done"]

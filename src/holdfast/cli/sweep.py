@@ -54,7 +54,7 @@ def sweep(
 ) -> None:
     """Run rules x attacks x rates x splits x seeds, each in a folder of its own in the store.
 
-    Interrupted or killed, the same command goes on where it was. One run that fails is told and loses nothing else.
+    Interrupted or killed, the same command goes on where it was. A run that fails is reported, and the others go on.
     """
     if no_lock:
         os.environ[NO_LOCK] = "1"

@@ -54,7 +54,7 @@ def train(
         Path | None, typer.Option(help="The run's folder; the same command again resumes. Else run, run-2, ...")
     ] = None,
 ) -> None:
-    """Train under attack, with live progress; the record, a line a round and the model go to a folder.
+    """Train under attack, with live progress; the record, one line per round and the model go to a folder.
 
     Interrupted or killed, the same command goes on where it was, to the same bits.
     """

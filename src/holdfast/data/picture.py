@@ -1,4 +1,4 @@
-"""The picture of a partition: a row a worker, a column a class, a dot as large as the number of images."""
+"""The picture of a partition: one row per worker, one column per class, a dot as large as the number of images."""
 
 from __future__ import annotations
 

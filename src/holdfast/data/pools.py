@@ -46,7 +46,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for: so many training and test images a worker; None for as many as there are."""
+    """How many training and test images each worker gets; None for as many as there are."""
 
     workers: int
     train: int | None = None
@@ -132,7 +132,7 @@ class Decks:
         return np.array([len(deck) for deck in self.decks] + [0] * (classes - len(self.decks)))
 
     def take(self, wanted: NDArray[np.int64]) -> Indices:
-        """So many images of each class, in random order."""
+        """This number of images of each class, in random order."""
         hand = [self._draw(k, many) for k, many in enumerate(wanted.tolist()) if many]
         return self.rng.permutation(np.concatenate([np.zeros(0, np.int64), *hand]))
 

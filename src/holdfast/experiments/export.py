@@ -135,7 +135,7 @@ WRITERS: dict[str, Callable[[list[Entry]], bytes]] = {
 
 
 def tensorboard(entries: Iterable[Entry], store: Store, folder: Path | str) -> int:
-    """Event files, in a folder a run: what was evaluated and, if the store is a folder, every round; how many runs.
+    """Event files, in one folder per run: what was evaluated and, if the store is a folder, every round; how many runs.
 
     The steps are the rounds done. Doing it again replaces what was there.
     """

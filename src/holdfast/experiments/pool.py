@@ -68,7 +68,7 @@ def carried_out(
 ) -> Iterator[News]:
     """Run every job in its folder, or in none and with its result in the news; news as they come.
 
-    Whoever stops listening ends the processes; runs in folders go on from there another time.
+    A caller that stops listening ends the processes; runs in folders go on from there another time.
     """
     waiting, later = deque(jobs), dict[Any, float]()
     idle = [_Hand(data) for _ in range(min(checked(processes) or cores(), len(jobs)))]

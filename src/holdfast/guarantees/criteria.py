@@ -110,7 +110,7 @@ def _diameters(E: Array, masks: Array, h: int) -> Array:  # noqa: ARG001
 
 
 def _parts(masks: Array, each: int) -> list[Array]:
-    """The sets in parts, each of which makes few enough numbers of so many a set."""
+    """The sets in parts, each small enough if every set makes `each` numbers."""
     return np.array_split(masks, max(1, -(-len(masks) * each // HELD)))
 
 

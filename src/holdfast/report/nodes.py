@@ -29,7 +29,7 @@ HEADS = ("kept", "excluded", "far", "refused", "silent", "bad votes", "the last 
 
 @dataclass
 class Node:
-    """A node's history, a letter a round, and the last thing that was wrong with it."""
+    """A node's history, one letter per round, and the last thing that was wrong with it."""
 
     name: str
     letters: str = ""
@@ -122,7 +122,7 @@ def summary(lines: Lines) -> str:
 
 
 def write(lines: Lines, out: Path, who: str = "node") -> None:
-    """The same as a page: a line a node (or a rank), a square a round. Names and reasons are shown as text."""
+    """The same as a page: one line per node (or a rank), one square per round. Names and reasons are shown as text."""
     history = History.of(lines)
     span = -(-history.rounds // MAX_SQUARES) or 1
     square = "a round" if span == 1 else f"{span} rounds and shows the worst of them"

@@ -1,4 +1,4 @@
-"""Accuracy over the rounds, a panel an attack; and a heat map of a grid. Legible in grey and to the colour-blind."""
+"""Accuracy over the rounds, one panel per attack; and a heat map of a grid. Legible in grey and to the colour-blind."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def format_constants(n: int, f: int) -> str:
 
 
 def format_worst_rounds(rows: list[Row]) -> str:
-    """Worst round found and proved, a line a rule, a column a shape, for κ; then how many rounds that were."""
+    """Worst round found and proved, one line per rule, one column per shape, for κ; then how many rounds that were."""
     shapes = sorted({(row["n"], row["f"], row["d"]) for row in rows})
     names = list(dict.fromkeys(_name(row) for row in rows))
     heads = [f"n={n} f={f} d={d}" for n, f, d in shapes]
@@ -49,7 +49,7 @@ def _name(row: Row) -> str:
 
 
 def draw_worst_rounds(rows: list[Row], n: int, out: Path) -> None:
-    """κ over f for one n, a panel a rule: a line what is proved, marks what a search found, grey what none is below."""
+    """κ over f for one n, one panel per rule: a line what is proved, marks what a search found, grey what none is below."""
     mine = [row for row in rows if row["n"] == n]
     names = list(dict.fromkeys(_name(row) for row in mine))
     liars = sorted({row["f"] for row in mine})

@@ -1,4 +1,4 @@
-"""A page on a store of runs: tables, heat maps, curves, and a line a run. One file, no network, no script."""
+"""A page on a store of runs: tables, heat maps, curves, and one line per run. One file, no network, no script."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def finite(D: Distances) -> Distances:
 
 
 def neighbourhoods(D: Distances, k: int) -> np.ndarray:
-    """The k points nearest to each centre, a mask a centre; ties go to the lowest index."""
+    """The k points nearest to each centre, one mask per centre; ties go to the lowest index."""
     masks = np.zeros(D.shape, bool)
     np.put_along_axis(masks, np.argsort(D, axis=1, kind="stable")[:, :k], True, axis=1)
     return masks
@@ -260,7 +260,7 @@ class MeanwO(DistanceRule):
 
 
 def drawn(n: int, candidates: int | None, rng: Rng | None) -> np.ndarray | None:
-    """Positions of so many candidate centres, drawn after all have submitted; None for all."""
+    """Positions of the candidate centres, drawn after all have submitted; None for all."""
     if candidates is None or rng is None or candidates >= n:
         return None
     return np.sort(rng.choice(n, candidates, replace=False))

@@ -17,7 +17,7 @@ FORMS = get_args(Others)
 
 
 def krum_scores(D: Distances, others: int, *, squared: bool) -> np.ndarray:
-    """Sum of the (squared) distances of each vector to so many nearest others."""
+    """Sum of the (squared) distances of each vector to its nearest others."""
     near = np.sort(D, axis=1)[:, 1 : others + 1]  # the first is the vector itself
     return (near if squared else np.sqrt(near)).sum(axis=1)
 

@@ -30,7 +30,7 @@ def heterogeneous(rng: Rng, n: int, d: int, clusters: int = 3, scale: float = 1.
 def attacked(rng: Rng, n: int, f: int, d: int, kind: str, distance: float = 10.0) -> tuple[Array, Mask]:
     """n rows of which f, at random places, are Byzantine; and which rows are honest.
 
-    far, copies: so many radii off; sneak, siege: see `liars`; alie, empire: made from all honest rows.
+    far, copies: this number of radii off; sneak, siege: see `liars`; alie, empire: made from all honest rows.
     """
     honest = np.ones(n, bool)
     honest[rng.choice(n, f, replace=False)] = False

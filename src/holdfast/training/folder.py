@@ -155,7 +155,7 @@ def lines_of(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def first_of(path: Path, rounds: int) -> list[dict[str, Any]]:
-    """So many of them, or a sentence that some are lost."""
+    """This number of them, or a sentence that some are lost."""
     lines = list(lines_of(path))[:rounds]
     if [line.get("round") for line in lines] != list(range(rounds)):
         raise BadInput(f"{path} has lost lines of its metrics; delete it to start again.")

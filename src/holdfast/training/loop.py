@@ -202,7 +202,7 @@ def certified(run: Run, sent: Sent, decision: Decision) -> float | None:
 
 
 def _skipped(state: State, sent: Sent, t: int, refusal: BadInput) -> Round:
-    """A round without a step, which is told aloud once in a training."""
+    """A round without a step; the log says it once in a training."""
     level = logging.INFO if state.skipped else logging.WARNING
     log.log(level, "round %d is skipped: %s", t, refusal)
     state.round, state.skipped = t + 1, True
@@ -240,7 +240,7 @@ def _reports(run: Run, sent: Sent, losses: np.ndarray, t: int) -> list[tuple[int
 
 
 def _describe_decision(run: Run, sent: Sent, decision: Decision) -> tuple[str, float | None]:
-    """Who was kept, a letter a worker; and the share of the answer that is the liars'."""
+    """Who was kept, one letter per worker; and the share of the answer that is the liars'."""
     letters = ["."] * run.workers
     for place, worker in enumerate(map(int, sent.who)):
         letters[worker] = "x" if place in decision.dropped else "k" if decision.weights[place] else "-"

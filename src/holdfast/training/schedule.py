@@ -43,7 +43,7 @@ class Cosine(Schedule):
 
 @value
 class Steps(Schedule):
-    """Times `scale` after every so many rounds.
+    """Times `scale` after every `every` rounds.
 
     >>> Steps(every=10, scale=0.5)(25, 100)
     0.25

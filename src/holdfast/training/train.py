@@ -262,7 +262,7 @@ def fingerprint(task: Task) -> str:
 
 
 def rounds(run: Run, task: Task, state: State, *, certify: bool = False) -> Iterator[Line]:
-    """The loop's records as plain lines, with an evaluation every so many rounds and at the end."""
+    """The loop's records as plain lines, with an evaluation every few rounds and at the end."""
     loop = two_phase_rashb if run.two_phase else rashb
     for record in loop(run, task, state, certify=certify):
         line: Line = {**asdict(record), "events": list(record.events)}
@@ -277,7 +277,7 @@ def rounds(run: Run, task: Task, state: State, *, certify: bool = False) -> Iter
 
 @contextmanager
 def threads(wanted: int) -> Iterator[None]:
-    """So many threads of torch and one of numpy's products, then as many as before.
+    """Use this number of threads of torch and one of numpy's products, then as many as before.
 
     Idle threads of numpy and of torch spin for a while and slow each other: a round of the paper's takes twice as long.
     """

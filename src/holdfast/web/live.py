@@ -111,7 +111,7 @@ class Live:
         return self.seen[min(self.holders[key], key=rank)]
 
     def _begin(self) -> None:
-        """Begin to read what changed, unless somebody does or did just now."""
+        """Begin to read what changed, unless somebody does, or did a moment ago."""
         with self.lock:
             if not self.scanning and time.monotonic() - self.looked > FRESH:
                 self.scanning = True

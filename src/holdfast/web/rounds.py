@@ -41,7 +41,7 @@ class Round:
 
     @cached_property
     def honest(self) -> list[int]:
-        """Whoever tells the truth, and a number."""
+        """An honest worker, and a number."""
         finite = np.isfinite(self.X).all(axis=1)
         return [i for i in range(len(self.X)) if finite[i] and i not in self.liars]
 
@@ -117,7 +117,7 @@ def chosen(text: str) -> Any:
 
 
 def _brief(rule: Any) -> None:
-    """Refuse a rule that was told to take its time, in any of its parts."""
+    """Refuse a rule whose limits are high, in any of its parts."""
     for field in fields(rule):
         given = getattr(rule, field.name)
         for part in given if isinstance(given, tuple) else (given,):

@@ -23,7 +23,7 @@ def risk(n: int, f: int, k: int) -> float:
 
 
 def available(grid: Grid, wanted: int, patience: float) -> list[int]:
-    """The nodes that are connected, as soon as so many are; after `patience` seconds, those that are."""
+    """The nodes that are connected, as soon as there are enough; after `patience` seconds, those that are."""
     until = time.monotonic() + patience
     while True:
         nodes = sorted(int(node) for node in grid.get_node_ids())
@@ -34,7 +34,7 @@ def available(grid: Grid, wanted: int, patience: float) -> list[int]:
 
 
 def drawn(nodes: list[int], fraction: float, least: int, seed: int, turn: int) -> list[int]:
-    """So many of the nodes, at least `least` if there are so many, by a seed of our own."""
+    """A share of the nodes, at least `least` of them if there are as many, by a seed of our own."""
     many = min(len(nodes), max(int(len(nodes) * fraction), least))
     rng = np.random.default_rng((seed, turn))
     return sorted(nodes[i] for i in rng.choice(len(nodes), many, replace=False)) if many else []

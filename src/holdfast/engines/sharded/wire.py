@@ -37,7 +37,7 @@ class Wire:
             raise BadInput(f"rank {dist.get_rank()} is not in the group that was given; only its members call this.")
 
     def shards(self, part: np.ndarray) -> np.ndarray:
-        """What every rank has, stacked in the order of ranks: whoever adds it up gets the same bits."""
+        """What every rank has, stacked in the order of ranks, so that every rank that adds it up gets the same bits."""
         sent = np.ascontiguousarray(part, WIRED.get(part.dtype, part.dtype))
         mine = torch.from_numpy(sent.reshape(-1)).to(self.device)
         out = torch.empty(self.n * mine.numel(), dtype=mine.dtype, device=self.device)
