@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.children import run
+
 ROOT = Path(__file__).parent.parent
 DIST, LOWEST = (runpy.run_path(str(ROOT / "tools" / f"{name}.py")) for name in ("dist", "lowest"))
 
@@ -74,3 +76,29 @@ def test_a_benchmark_leaves_a_line_and_the_history_a_picture(tmp_path: Path, mon
     monkeypatch.setattr(sys, "argv", ["history.py", *words])
     assert __import__("history").main() == 0
     assert (tmp_path / "history.svg").exists()
+
+
+class TestProse:
+    def test_long_sentences_and_phrases_are_found_with_their_lines(self, tmp_path: Path) -> None:
+        page = tmp_path / "page.md"
+        page.write_text(
+            f"# A page\n\nShort and plain.\n\nThis {'very ' * 30}long one.\n\nWhoever reads a line a round, stops.\n"
+        )
+        done = run([sys.executable, str(ROOT / "tools" / "prose.py"), str(page)])
+        assert done.returncode == 1
+        long, *phrases = done.stdout.splitlines()
+        assert long.startswith(f"{page}:5: 33 words in one sentence")
+        assert [line.split(":")[2].strip() for line in phrases] == ["'Whoever'", "'a line a round'"]
+
+    def test_code_tables_formulas_and_written_parts_are_not_read(self, tmp_path: Path) -> None:
+        page = tmp_path / "page.md"
+        words = "so many " * 40
+        parts = [f"```\n{words}\n```", f"| {words} |", f"<!-- table -->\n{words}\n<!-- /table -->", f"Call `{words}`."]
+        page.write_text("\n\n".join(parts) + "\n")
+        assert run([sys.executable, str(ROOT / "tools" / "prose.py"), str(page)]).stdout == "the prose is plain\n"
+
+    def test_docstrings_are_read_for_phrases_alone(self, tmp_path: Path) -> None:
+        module = tmp_path / "module.py"
+        module.write_text('"""A line a run."""\n\ncode = "whoever"  # so many\n')
+        done = run([sys.executable, str(ROOT / "tools" / "prose.py"), str(module)])
+        assert done.stdout == f"{module}:1: 'A line a run': write 'one ... per ...'\n"

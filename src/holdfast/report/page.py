@@ -32,9 +32,9 @@ def write(data: Mapping[str, Any], out: Path) -> None:
     rounds, workers, liars
         counts; the last workers are the liars.
     cells
-        one a training, in any order; those that did not end may be missing. `accuracy` (None: not known), `curve` of
-        (rounds done, accuracy), and by round: `kept` (one letter per worker: k kept, - excluded, x dropped, . absent; ''
-        for a skipped round), `winners`, `leads`, and `events` as (round from 0, text).
+        one per training, in any order; those that did not end may be missing. `accuracy` (None: not known), `curve` of
+        (rounds done, accuracy), and by round: `kept` (one letter per worker: k kept, - excluded, x dropped, . absent;
+        '' for a skipped round), `winners`, `leads`, and `events` as (round from 0, text).
 
     All of it is shown as text: a name may hold markup and does no harm.
     """

@@ -49,7 +49,7 @@ def _name(row: Row) -> str:
 
 
 def draw_worst_rounds(rows: list[Row], n: int, out: Path) -> None:
-    """κ over f for one n, one panel per rule: a line what is proved, marks what a search found, grey what none is below."""
+    """κ over f for one n, one panel per rule: the line is proved, marks were found, no rule is below the grey."""
     mine = [row for row in rows if row["n"] == n]
     names = list(dict.fromkeys(_name(row) for row in mine))
     liars = sorted({row["f"] for row in mine})

@@ -166,7 +166,8 @@ class Report:
 class Plan:
     """A check before it is run.
 
-    Without a test it does not apply, and `excuse` says why. With an excuse, the report names what does not hold, and it is no failure.
+    Without a test it does not apply, and `excuse` says why. With an excuse, the report names what does not hold, and it
+    is no failure.
     """
 
     name: str

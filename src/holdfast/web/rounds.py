@@ -41,7 +41,7 @@ class Round:
 
     @cached_property
     def honest(self) -> list[int]:
-        """An honest worker, and a number."""
+        """The honest workers that sent finite numbers."""
         finite = np.isfinite(self.X).all(axis=1)
         return [i for i in range(len(self.X)) if finite[i] and i not in self.liars]
 
