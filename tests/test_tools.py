@@ -81,8 +81,9 @@ def test_a_benchmark_leaves_a_line_and_the_history_a_picture(tmp_path: Path, mon
 class TestProse:
     def test_long_sentences_and_phrases_are_found_with_their_lines(self, tmp_path: Path) -> None:
         page = tmp_path / "page.md"
+        short = "This one is short and plain. " * 9
         page.write_text(
-            f"# A page\n\nShort and plain.\n\nThis {'very ' * 30}long one.\n\nWhoever reads a line a round, stops.\n"
+            f"# A page\n\n{short}\n\nThis {'very ' * 30}long one.\n\nWhoever reads a line a round, stops.\n"
         )
         done = run([sys.executable, str(ROOT / "tools" / "prose.py"), str(page)])
         assert done.returncode == 1
