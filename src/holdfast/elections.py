@@ -18,6 +18,13 @@ class Ballot(Value):
     ties : "inner" or "outer"
         Who gets ties of a voter's losses and of the votes: Inner, which has a guarantee, or Outer, as in the authors'
         program.
+    proximal : float
+        c of the proximal margin, at least 0. A voter counts for Outer only if it gains more than
+        (c/γ) ‖θ_O - θ_I‖², with γ the length of a step. 0, the paper's election, has no margin.
+
+    Notes
+    -----
+    Without a proximal margin, training with heterogeneous data has no bound (docs/guarantees.md, Proposition N).
 
     Examples
     --------
@@ -28,8 +35,9 @@ class Ballot(Value):
     """
 
     ties: Literal["inner", "outer"] = "inner"
+    proximal: NonNegative = 0.0
 
-    def count(self, gains: np.ndarray, f: int) -> tuple[str, float]:
+    def count(self, gains: np.ndarray, f: int, *, margin: float = 0.0) -> tuple[str, float]:
         """Return who wins, and by how many votes for Outer.
 
         Parameters
@@ -38,6 +46,8 @@ class Ballot(Value):
             For each voter, its loss at Inner minus its loss at Outer.
         f : int
             How many Byzantine voters are assumed; a ballot does not use it.
+        margin : float
+            What a voter must gain by Outer to vote for it.
 
         Returns
         -------
@@ -47,7 +57,7 @@ class Ballot(Value):
             The votes for Outer minus those for Inner.
         """
         tie = 1 if self.ties == "outer" else -1
-        lead = float(np.where(gains == 0, tie, np.sign(gains)).sum())
+        lead = float(np.where(gains == margin, tie, np.sign(gains - margin)).sum())
         return ("outer" if lead > 0 or (lead == 0 and tie > 0) else "inner"), lead
 
 
@@ -61,7 +71,11 @@ class Numeric(Value):
     Parameters
     ----------
     margin : float
-        What the trimmed mean must exceed, at least 0. Outer has no worst-case guarantee, hence the margin.
+        What the trimmed mean must exceed, at least 0, in units of the loss. Honest reports differ in proportion to the
+        distance of the two models, so no constant margin gives a guarantee; `proximal` does.
+    proximal : float
+        c of the proximal margin, at least 0. The trimmed mean must exceed (c/γ) ‖θ_O - θ_I‖² too, with γ the length
+        of a step. 0, as in the paper, has no such margin.
 
     Notes
     -----
@@ -78,8 +92,9 @@ class Numeric(Value):
     """
 
     margin: NonNegative = 0.0
+    proximal: NonNegative = 0.0
 
-    def count(self, gains: np.ndarray, f: int) -> tuple[str, float]:
+    def count(self, gains: np.ndarray, f: int, *, margin: float = 0.0) -> tuple[str, float]:
         """Return who wins, and by what trimmed mean.
 
         Parameters
@@ -88,6 +103,8 @@ class Numeric(Value):
             For each voter, its loss at Inner minus its loss at Outer.
         f : int
             How many of the lowest and of the highest gains are trimmed.
+        margin : float
+            What the trimmed mean must exceed beside the election's own margin.
 
         Returns
         -------
@@ -100,7 +117,7 @@ class Numeric(Value):
         if np.isposinf(left).any() and np.isneginf(left).any():
             return "inner", 0.0
         mean = float((left / len(left)).sum())
-        return ("outer" if mean > self.margin else "inner"), mean
+        return ("outer" if mean > self.margin + margin else "inner"), mean
 
 
 ELECTIONS = {"Ballot": Ballot, "Numeric": Numeric}

@@ -14,10 +14,13 @@ from typing import Any, NoReturn, Unpack
 
 import numpy as np
 
+from holdfast.choice import unscaled
 from holdfast.decision import Decision
 from holdfast.driver import decide
 from holdfast.elections import BALLOT, ELECTIONS, Ballot, Numeric
 from holdfast.errors import BadInput
+from holdfast.geometry import distances
+from holdfast.points import Points
 from holdfast.reading import Reading, read
 from holdfast.rules import CATALOGUE, CenterwO, MeanwO, OuterCenter, OuterMean
 from holdfast.rules.base import Rng, Stage
@@ -174,7 +177,7 @@ class TwoPhase(Value):
 
     aggregate = decide = apply = __call__
 
-    def elect(self, candidates: Candidates, reports: Iterable[Any]) -> Winner:
+    def elect(self, candidates: Candidates, reports: Iterable[Any], *, step: float | None = None) -> Winner:
         """Return the winner by the reports of the voters.
 
         Parameters
@@ -183,13 +186,16 @@ class TwoPhase(Value):
             What `propose` returned.
         reports : iterable
             One pair (voter, (loss at Inner, loss at Outer)) for each voter.
+        step : float, optional
+            The length γ of a step: the models are θ - γ · value. An election with a proximal margin needs it.
 
         Returns
         -------
         Winner
             Its `name` is "inner" or "outer".
         """
-        return elect(candidates, reports, self.election)
+        margin = proximal_margin(self.election, candidates.inner.value, candidates.outer.value, step=step)
+        return elect(candidates, reports, self.election, margin=margin)
 
 
 def Cent2P(f: int) -> TwoPhase:  # noqa: N802 - the paper's name
@@ -319,7 +325,59 @@ def propose(
     return candidates
 
 
-def elect(candidates: Candidates, reports: Iterable[Any], election: Ballot | Numeric = BALLOT) -> Winner:
+def check_step(election: Ballot | Numeric, step: object, what: str) -> float:
+    """The length of a step, 1 if the election has no proximal margin; refuses what is no finite number above 0."""
+    if election.proximal == 0:
+        return 1.0
+    if not isinstance(step, (int, float, np.number)) or isinstance(step, bool) or not 0 < float(step) < math.inf:
+        raise BadInput(f"{election!r} was given step = {step!r}; its margin needs step=, {what}, such as 0.1.")
+    return float(step)
+
+
+def proximal_margin(election: Ballot | Numeric, inner: object, outer: object, *, step: float | None) -> float:
+    """Return what Outer must gain: c γ ‖R - Q‖², which is (c/γ) ‖θ_O - θ_I‖² for steps θ - γR and θ - γQ.
+
+    Parameters
+    ----------
+    election : Ballot or Numeric
+        Its `proximal` is c. The margin is 0 if that is 0.
+    inner, outer : updates
+        The values R and Q of the two candidates.
+    step : float or None
+        The length γ of a step.
+
+    Returns
+    -------
+    float
+        The margin, in units of the loss; infinite if a candidate is not finite.
+
+    Raises
+    ------
+    BadInput
+        If there is a proximal margin and no step, or one that is not a finite number above 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import Numeric
+    >>> from holdfast.twophase import proximal_margin
+    >>> proximal_margin(Numeric(proximal=0.25), np.zeros(2), np.array([3.0, 4.0]), step=0.1)
+    0.625
+    """
+    if election.proximal == 0:
+        return 0.0
+    length = check_step(election, step, "the length of a step")
+    updates = read([inner, outer], "an election")
+    updates.look()
+    if updates.dropped():
+        return math.inf
+    seen = distances(Points.rows(updates, np.arange(2)), wide=True)
+    return float(election.proximal * length * unscaled(seen.D[0, 1], seen.scale, 2))
+
+
+def elect(
+    candidates: Candidates, reports: Iterable[Any], election: Ballot | Numeric = BALLOT, *, margin: float = 0.0
+) -> Winner:
     """Count the reports and return the winner.
 
     Parameters
@@ -330,6 +388,8 @@ def elect(candidates: Candidates, reports: Iterable[Any], election: Ballot | Num
         One pair (voter, (loss at Inner, loss at Outer)) for each voter.
     election : Ballot or Numeric
         How the losses decide.
+    margin : float
+        What Outer must gain, as `proximal_margin` returns it.
 
     Returns
     -------
@@ -350,7 +410,7 @@ def elect(candidates: Candidates, reports: Iterable[Any], election: Ballot | Num
     f = candidates.f
     if len(gains) < 2 * f + 1:
         return Winner("inner", 0.0, len(gains), why=f"{len(gains)} reports, fewer than {2 * f + 1}")
-    name, lead = election.count(gains, f)
+    name, lead = election.count(gains, f, margin=margin)
     least = np.sort(gains)[: len(gains) - f]
     certain = bool(np.isfinite(gains).all()) and math.fsum(least * 2.0**-40) > 0  # exact, and 1e308 is a report
     return Winner(name, lead, len(gains), certain=certain)

@@ -44,6 +44,8 @@ class View:
         Where rules that start somewhere begin.
     losses : callable, optional
         Returns the honest workers' losses at the model after a given aggregate.
+    step : float
+        The length of the server's step, which a proximal margin depends on.
 
     Raises
     ------
@@ -65,6 +67,7 @@ class View:
     rng: np.random.Generator = field(default_factory=_generator)
     start: Any = None
     losses: Losses | None = None
+    step: float = 1.0
 
     def __post_init__(self) -> None:
         if not len(self.honest):

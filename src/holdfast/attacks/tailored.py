@@ -216,7 +216,7 @@ def _elected(seen: View, rows: Rows) -> tuple[bool, float]:
         felt = np.stack([seen.losses(one.value) for one in decisions], axis=1)
     lie = felt.mean(axis=0)[::-1]  # the liars' losses: the other way round
     reports = [*enumerate(felt), *((len(felt) + i, lie) for i in range(len(rows)))]
-    winner = rule.elect(candidates, reports)
+    winner = rule.elect(candidates, reports, step=seen.step)
     harms = felt.mean(axis=0)
     chosen = harms[0 if winner.name == "inner" else 1]
     return bool(chosen >= harms.max()), float(chosen)

@@ -169,7 +169,7 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: b
             continue
         models = [state.stepped(run, decided.value, t) for decided in (candidates.inner, candidates.outer)]
         losses = task.losses(models, sent.who, t)
-        winner = run.rule.elect(candidates, _reports(run, sent, losses, t))
+        winner = run.rule.elect(candidates, _reports(run, sent, losses, t), step=state.rate(run, t))
         decision = getattr(candidates, winner.name)
         honest = losses[sent.who < run.honest]
         with np.errstate(invalid="ignore"):

@@ -95,6 +95,7 @@ def _view(run: Run, task: Task, state: State, who: np.ndarray, rows: np.ndarray,
         rng=generator(run, ATTACK, t),
         start=state.last,
         losses=losses if run.two_phase else None,
+        step=state.rate(run, t),
     )
 
 

@@ -132,13 +132,17 @@ class State:
 
     def _step(self, run: Run, aggregate: np.ndarray, t: int) -> np.ndarray | None:
         """What is taken off the model; the server decays the weights: nobody can lie about that. None: rejected."""
-        rate = run.lr * run.schedule(t, run.rounds)
         with np.errstate(over="ignore", invalid="ignore"):
             step = run.shrink * aggregate
             if run.weight_decay:
                 step = step + run.weight_decay * self.model
-            step = np.asarray(rate * step)
+            step = np.asarray(run.lr * run.schedule(t, run.rounds) * step)
             return step if run.reject is None or np.linalg.norm(step) < run.reject else None
+
+    @staticmethod
+    def rate(run: Run, t: int) -> float:
+        """Return the length of a step along the aggregate in round t."""
+        return float(run.lr * run.schedule(t, run.rounds) * run.shrink)
 
     def _after(self, step: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -116,7 +116,7 @@ def elected(picture: Round, rule: TwoPhase) -> tuple[dict[str, Decision], Winner
     liars = np.array([i for i in picture.liars if i in candidates.voters], int)
     honest = [(i, losses[i]) for i in candidates.voters if i not in picture.liars]
     reports = [*honest, *AgainstMajority()(losses, liars, np.random.default_rng(0))]
-    return sides, rule.elect(candidates, reports), {i: float(pair[0] - pair[1]) for i, pair in reports}
+    return sides, rule.elect(candidates, reports, step=1.0), {i: float(pair[0] - pair[1]) for i, pair in reports}
 
 
 def _voted(picture: Round, rule: TwoPhase, *, certify: bool) -> JsonObject:

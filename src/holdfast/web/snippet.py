@@ -13,11 +13,11 @@ from holdfast.web.rounds import Round, chosen
 IMPORTS = "from holdfast.attacks.voters import AgainstMajority\nfrom holdfast.twophase import AGGREGATORS"
 VOTE = """both = rule.propose(X, rng=np.random.default_rng(0))
 sides = {"inner": both.inner, "outer": both.outer}
-say = mean + (X - mean) / np.sqrt(images)  # what a worker's images say, so many for each of its update's
+say = mean + (X - mean) / np.sqrt(images)  # what a worker's images say, `images` for each of its update's
 losses = np.stack([0.5 * np.square(say - side.value).sum(axis=1) for side in sides.values()], axis=1)
 voters = np.array([i for i in both.voters if i in liars], int)
 lies = AgainstMajority()(losses, voters, np.random.default_rng(0))
-winner = rule.elect(both, [*((i, losses[i]) for i in both.voters if i not in liars), *lies])
+winner = rule.elect(both, [*((i, losses[i]) for i in both.voters if i not in liars), *lies], step=1.0)
 answers[rule] = sides[winner.name].value
 """
 

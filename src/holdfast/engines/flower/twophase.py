@@ -21,7 +21,7 @@ from holdfast.engines.flower.replies import Gathered, failure, make_record
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput
 from holdfast.jsonable import finite_or_none
-from holdfast.twophase import TwoPhase
+from holdfast.twophase import TwoPhase, check_step, elect, proximal_margin
 
 log = logging.getLogger("flwr.holdfast")
 VOTE = "query.vote"
@@ -41,6 +41,9 @@ class TwoPhaseStrategy(RobustStrategy):
         How the nodes' losses decide. Without it, by ballot.
     vote_timeout : float
         How many seconds a round waits for votes.
+    step : float, optional
+        The length of a client's step: its learning rate times its local steps. An election with a proximal margin needs
+        it, since the server sees differences of models alone.
     fraction_train, fraction_evaluate, min_train_nodes, min_evaluate_nodes, min_available_nodes : optional
         As for `RobustStrategy`.
     arrayrecord_key, configrecord_key, patience, folder, certify, measure, seed : optional
@@ -73,6 +76,7 @@ class TwoPhaseStrategy(RobustStrategy):
         election: Any = None,
         *,
         vote_timeout: float = 600.0,
+        step: float | None = None,
         **options: Unpack[StrategyOptions],
     ) -> None:
         if isinstance(inner, str):
@@ -86,6 +90,7 @@ class TwoPhaseStrategy(RobustStrategy):
         else:
             rule = TwoPhase(inner, outer, election or Ballot())
         self.vote_timeout = seconds("vote_timeout", vote_timeout)
+        self.step = check_step(rule.election, step, "the clients' learning rate times their local steps")
         super().__init__(rule, **options)
 
     def _check(self, rule: Any) -> None:
@@ -105,7 +110,9 @@ class TwoPhaseStrategy(RobustStrategy):
         replies = self.grid.send_and_receive(self._messages(content, VOTE, voters), timeout=self.vote_timeout)
         votes, bad = _votes(replies, voters)
         reports = [(came.nodes.index(node), losses) for node, losses in votes.items()]
-        winner = self.rule.elect(candidates, reports)
+        values = (candidates.inner.value, candidates.outer.value)
+        margin = proximal_margin(self.rule.election, *values, step=1 / self.step)  # the values are whole steps here
+        winner = elect(candidates, reports, self.rule.election, margin=margin)
         decision: Decision = getattr(candidates, winner.name)
         facts = {
             "winner": winner.name,

@@ -19,7 +19,7 @@ from holdfast.engines.sharded.watch import RankFailed, at
 from holdfast.engines.sharded.wire import Wire
 from holdfast.errors import BadInput
 from holdfast.jsonable import finite_or_none
-from holdfast.twophase import TwoPhase
+from holdfast.twophase import TwoPhase, elect, proximal_margin
 
 log = logging.getLogger("holdfast")
 Loss = Callable[[nn.Module, Any], Tensor]
@@ -164,7 +164,10 @@ def two_phase_step(
         momentum.keep(sound=wire.rank not in proposed.inner.dropped)
     models = [_moved(before, one.value, len(parameters), lr) for one in (proposed.inner, proposed.outer)]
     losses = np.array([_felt(model, loss, fresh, one, parameters, buffers) for one in models])
-    winner = rule.elect(proposed, [(rank, tuple(pair)) for rank, pair in enumerate(wire.shards(losses).tolist())])
+    slopes_of = [one.value[: len(parameters)] for one in (proposed.inner, proposed.outer)]  # without the buffers
+    margin = proximal_margin(rule.election, *slopes_of, step=lr)
+    reports = [(rank, tuple(pair)) for rank, pair in enumerate(wire.shards(losses).tolist())]
+    winner = elect(proposed, reports, rule.election, margin=margin)
     _load(parameters, buffers, models[winner.name == "outer"])
     decision: Decision = getattr(proposed, winner.name)
     fields = {"winner": winner.name, "lead": finite_or_none(winner.lead)}
