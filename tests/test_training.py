@@ -698,3 +698,30 @@ def test_a_record_of_a_rule_that_nobody_knows_is_read_and_not_carried_out() -> N
         assert run.record() | record == run.record()
         with pytest.raises(BadInput, match="is in no catalogue here; import its class"):
             train(run)
+
+
+def test_a_proximal_margin_is_part_of_the_record_and_changes_the_election() -> None:
+    """Heterogeneous quadratics: without a margin liars have Outer elected, with a large one Inner always wins."""
+    shifts = np.random.default_rng(0).normal(size=(7, 3))
+
+    def winners(proximal: float) -> list[str | None]:
+        election = f", election=Numeric(proximal={proximal})" if proximal else ", election=Numeric()"
+        run = Run(
+            rule=f"TwoPhase(inner=MeanwO(f=2), outer=OuterMean(f=2){election})",
+            attack="MinMax()",
+            workers=7,
+            byzantine=2,
+            rounds=12,
+            lr=0.2,
+        )
+        assert Run.of(run.record()) == run
+        task = Functions(
+            workers=7,
+            first=np.ones(3),
+            update=lambda worker, model, t: model - shifts[worker],
+            loss=lambda worker, model, t: float(0.5 * np.square(model - shifts[worker]).sum()),
+        )
+        return [one.winner for one in two_phase_rashb(run, task)]
+
+    assert "outer" in winners(0.0)
+    assert set(winners(1e6)) == {"inner"}

@@ -591,7 +591,7 @@ class TestProximalMargin:
         assert Ballot().count(gains, f=1) == ("outer", 1.0)
         assert Ballot().count(gains, f=1, margin=0.2) == ("inner", -3.0)  # a tie is no vote for Outer
         assert Ballot(ties="outer").count(gains, f=1, margin=0.2) == ("inner", -1.0)
-        assert Numeric().count(gains, f=1, margin=0.05) == ("outer", pytest.approx(0.1))
+        assert Numeric().count(gains, f=1, margin=0.05)[0] == "outer"
         assert Numeric(margin=0.06).count(gains, f=1, margin=0.05)[0] == "inner"
 
     @pytest.mark.parametrize("step", [None, 0, -1.0, math.nan, math.inf, "0.1", True])

@@ -141,7 +141,20 @@ class State:
 
     @staticmethod
     def rate(run: Run, t: int) -> float:
-        """Return the length of a step along the aggregate in round t."""
+        """Return the length of a step along the aggregate.
+
+        Parameters
+        ----------
+        run : Run
+            The record of the training.
+        t : int
+            The round.
+
+        Returns
+        -------
+        float
+            The learning rate of the round, times `shrink`.
+        """
         return float(run.lr * run.schedule(t, run.rounds) * run.shrink)
 
     def _after(self, step: np.ndarray) -> np.ndarray:

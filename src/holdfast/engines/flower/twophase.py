@@ -114,7 +114,7 @@ class TwoPhaseStrategy(RobustStrategy):
         margin = proximal_margin(self.rule.election, *values, step=1 / self.step)  # the values are whole steps here
         winner = elect(candidates, reports, self.rule.election, margin=margin)
         decision: Decision = getattr(candidates, winner.name)
-        facts = {
+        facts: dict[str, Any] = {
             "winner": winner.name,
             "lead": finite_or_none(float(winner.lead)),
             "votes": len(votes),
