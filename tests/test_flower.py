@@ -20,7 +20,21 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedProx
 
-from holdfast import CWM, CWTM, Average, BadInput, Bulyan, CenteredClipping, Krum, Mean2P, MeanwO, OuterMean, parse
+from holdfast import (
+    CWM,
+    CWTM,
+    Average,
+    BadInput,
+    Ballot,
+    Bulyan,
+    CenteredClipping,
+    Krum,
+    Mean2P,
+    MeanwO,
+    Numeric,
+    OuterMean,
+    parse,
+)
 from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, apply_momentum, vote, wrap
 from holdfast.engines.flower.replies import make_record, read_model
 from holdfast.engines.flower.sampling import available, drawn, risk
@@ -236,6 +250,26 @@ def test_bad_votes_change_nothing_beyond_their_own(kind: str, tmp_path: Path) ->
         assert line["winner"] == "inner"
         assert line["votes"] == 7
         assert set(line["bad_votes"]) == {"8", "9"}
+
+
+@pytest.mark.parametrize("election", [Ballot(proximal=0.25), Numeric(proximal=0.25)], ids=repr)
+def test_a_proximal_margin_needs_the_clients_step_and_holds_outer_back(election: Any, tmp_path: Path) -> None:
+    def ballot(message: Message, context: Context) -> Message:
+        gain = MetricRecord({"inner": 1.0, "outer": 0.999})  # everybody says that Outer is a little better
+        return Message(RecordDict({"vote": gain}), reply_to=message)
+
+    with pytest.raises(BadInput, match=r"was given step = None; its margin needs step=, the clients' learning rate"):
+        TwoPhaseStrategy(MeanwO(2), OuterMean(2), election)
+    winners = {}
+    for name, step in (("short", 1e-9), ("long", 1e9)):  # the margin is (c/γ) times the squared distance
+        folder = tmp_path / name
+        run(
+            TwoPhaseStrategy(MeanwO(2), OuterMean(2), election, step=step, folder=folder),
+            app(lying_vote=ballot),
+            rounds=1,
+        )
+        winners[name] = [line["winner"] for line in read_journal(folder / "rounds.jsonl")]
+    assert winners == {"short": ["inner"], "long": ["outer"]}
 
 
 class Doubled(LocalGrid):
