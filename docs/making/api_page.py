@@ -28,6 +28,7 @@ MODULES = (
     "holdfast.guarantees.criteria",
     "holdfast.guarantees.estimate",
     "holdfast.guarantees.rates",
+    "holdfast.guarantees.convergence",
     "holdfast.guarantees.vote",
     "holdfast.experiments.store",
     "holdfast.experiments.sweep",

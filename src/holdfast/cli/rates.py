@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -15,10 +16,12 @@ from holdfast.cli.example import example
 from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import bounds
+from holdfast.guarantees.convergence import Descent, Election, GradientBound, bound_gradients
 from holdfast.guarantees.rates import FORMULAS, Rate, Setting
 from holdfast.guarantees.rates import rates as all_rates
 from holdfast.spec import parse_rule
 
+NAMES: dict[Election, str] = {"none": "one phase", "numeric": "two, numeric", "ballot": "two, ballot"}
 HIDDEN = "Orders, not bounds: they hide a constant, the smoothness L and the loss at the start."
 
 
@@ -34,20 +37,40 @@ def rates(
     constant: Annotated[
         list[str] | None, typer.Option(help=f"{', '.join(FORMULAS)} of the rule, as kappa=1.34; may be repeated.")
     ] = None,
+    step: Annotated[float | None, typer.Option(help="Length of a step: print true bounds too.")] = None,
+    start: Annotated[float, typer.Option(help="Mean loss at the start minus the least one; for the bounds.")] = 1.0,
+    momentum: Annotated[float, typer.Option(help="Of the workers; for the bounds.")] = 0.0,
+    batch: Annotated[int, typer.Option(help="Samples of a gradient; for the bounds.", min=1)] = 1,
+    proximal: Annotated[float, typer.Option(help="c of a vote's proximal margin; 0: no vote.")] = 0.0,
+    vote_batch: Annotated[int | None, typer.Option(help="Fresh samples of a vote; usually all.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
 ) -> None:
     """Give the orders of Theorem 1: how small the squared gradients become in T rounds of RASHB.
 
-    What stays does not shrink with more rounds: it is the price of liars among workers that differ.
+    What stays does not shrink with more rounds: it is the price of liars among workers that differ. With --step, true
+    bounds follow, with all constants: of one phase, and with --proximal of two (docs/guarantees.md, theorems A and B).
     """
     setting = Setting(n=n, f=f, T=T, sigma=sigma, G=G, L=L)
     proved = promised(rule, n, f) if rule else {}
-    orders = all_rates(setting, proved | (constants(constant) if constant else {}) or constants([]))
+    known = proved | (constants(constant) if constant else {}) or constants([])
+    orders = all_rates(setting, known)
+    bounded: dict[str, GradientBound] = {}
+    if step is not None:
+        if "kappa" not in known:
+            raise BadInput("--step was given without a κ; the bounds need one, such as --constant kappa=1.34.")
+        one_phase = Descent(step, start, known["kappa"], momentum, batch)
+        elections: tuple[Election, ...] = ("none", "numeric", "ballot") if proximal else ("none",)
+        for election in elections:
+            descent = replace(one_phase, election=election, proximal=proximal, vote_batch=vote_batch)
+            bounded[NAMES[election]] = bound_gradients(setting, descent if election != "none" else one_phase)
     if as_json:
         plain = {"setting": asdict(setting), "rates": [{**asdict(one), "order": one.order} for one in orders]}
+        plain["bounds"] = [{"phases": name, **asdict(one), "total": one.total} for name, one in bounded.items()]
         say(json.dumps({**plain, "note": HIDDEN}, allow_nan=False))
     else:
         show(orders)
+        if bounded:
+            show_bounds(bounded)
 
 
 def promised(rule: str, n: int, f: int) -> dict[str, float]:
@@ -89,3 +112,12 @@ def show(orders: tuple[Rate, ...]) -> None:
     console = Screen()
     console.print(table)
     console.print(Text(HIDDEN), soft_wrap=True)
+
+
+def show_bounds(bounded: Mapping[str, GradientBound]) -> None:
+    """One line per kind of training, with what the bound is made of."""
+    heads = ("bound on the mean squared gradient", "theorem", "start", "aggregation", "vote", "together")
+    table = Table(*heads, box=None, pad_edge=False, header_style="bold")
+    for name, one in bounded.items():
+        table.add_row(name, one.theorem, *(f"{x:.3g}" for x in (one.start, one.aggregation, one.vote, one.total)))
+    Screen().print("", table, sep="\n")

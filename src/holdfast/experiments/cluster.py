@@ -11,7 +11,7 @@ import time
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -179,9 +179,8 @@ def _train_one(version: str, text: str, begun: Files, data: str | None) -> tuple
     """What a node does: a run in a folder of its own; why it failed, if it did, and all that it wrote if it began."""
     if version != __version__:
         return f"a node has holdfast {__version__} and the sweep {version}; install the same on both.", {}
-    logging.getLogger("holdfast").setLevel(logging.ERROR)
     run = Run.read(text)
-    with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
+    with _quiet(), tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
         place = Path(scratch)
         try:
             _put(begun, place)
@@ -195,6 +194,18 @@ def _train_one(version: str, text: str, begun: Files, data: str | None) -> tuple
         except Exception as error:  # whatever a run does, the others go on
             why = f"{type(error).__name__}: {error}"
         return (why, _files(place)) if (place / "lock").exists() else (f"on its node: {why}", {})
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Log errors alone: what a run would log is in its record. Afterwards the level is as before."""
+    log = logging.getLogger("holdfast")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _files(place: Path) -> Files:

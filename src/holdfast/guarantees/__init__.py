@@ -4,9 +4,9 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from holdfast.guarantees import bounds, certificate, certify, choose, criteria, estimate, rates, vote
+    from holdfast.guarantees import bounds, certificate, certify, choose, convergence, criteria, estimate, rates, vote
 
-__all__ = ["bounds", "certificate", "certify", "choose", "criteria", "estimate", "rates", "vote"]
+__all__ = ["bounds", "certificate", "certify", "choose", "convergence", "criteria", "estimate", "rates", "vote"]
 
 
 def __getattr__(name: str) -> _typing.Any:
