@@ -41,7 +41,7 @@ class Medoid(DistanceRule):
     """
 
     formula = "x_j, j = argmin_i Σ ‖x_i - x_k‖ over all k"
-    promise = "κ ≤ 2(n-f)(n-f-1)/(n-2f)²"
+    promise = "κ ≤ 2h(h-1)/q² with h = n-f, q = n-2f"
     time = "n² d"
     precise = True
     majority = True
@@ -178,9 +178,12 @@ class MedianwO(DistanceRule):
               j \in \arg\min_i \sum_{x \in K(x_i)} \lVert x - x_i \rVert
 
     with :math:`K(x_i)` the :math:`n - f` vectors nearest to :math:`x_i`, itself included: 1-median clustering with
-    outliers, where MeanwO has squared distances. (f, κ)-robust for
-    :math:`\kappa = \tfrac{f}{n-2f} (1 + \sqrt{1 + \kappa_c})^2` with
-    :math:`\kappa_c = (\sqrt{2(n-f)(n-f-1)}/(n-2f) + \sqrt{f/(n-2f)})^2`, which is O(f/n) while f/n stays away from 1/2
+    outliers, where MeanwO has squared distances. With h = n - f and q = n - 2f it is (f, κ)-robust for
+
+    .. math:: \kappa = \tfrac{f}{q} (1 + \sqrt{1 + \kappa_c})^2, \quad
+              \kappa_c = \Bigl( \tfrac{\sqrt{2h(h-1)}}{q} + \sqrt{\tfrac{f}{q}} \Bigr)^2,
+
+    which is O(f/n) while f/n stays away from 1/2
     (docs/guarantees.md, MedianwO). It answers the paper's question about other clusterings with outliers.
     Cost: O(n² d) time. Ties go to the lowest index. A vector that is not finite is dropped. More than f of them raise
     `TooManyFaults`.
@@ -259,7 +262,7 @@ class NearestTo(DistanceRule):
     f: Tolerance | None = None
     anchors = ("answer",)
     formula = "mean of the n-f nearest to another rule's answer"
-    promise = "κ ≤ f/(n-2f) (1+√(1+κ_G))²; with CWTM (1+√((n-f)/(n-2f)))² f/(n-2f)"
+    promise = "κ ≤ (1+√(1+κ_G))² f/(n-2f) around a rule with κ_G"
     time = "n d beyond the other rule's"
     why = "among the f farthest from the other rule's answer"
     fails = "in a sneak; and with CWTM beyond f = n/3 its constant is larger than MeanwO's"

@@ -61,8 +61,9 @@ class PTM(DistanceRule):
 
     with :math:`u_k` an orthonormal basis of principal axes of the n vectors, :math:`X u_k` their coordinates along one
     of them, and :math:`\operatorname{tm}_f` the mean of a coordinate without its f smallest and f largest values. In
-    weights it is :math:`w = 1/n + V \operatorname{tm}_f(V)`, with V the eigenvectors of the centred Gram matrix. Vectors that are a thousand radii or more away from the tightest
-    ball of n - f vectors are first brought to that distance along their ray.
+    weights it is :math:`w = 1/n + V \operatorname{tm}_f(V)`, with V the eigenvectors of the centred Gram matrix.
+    Vectors that are a thousand radii or more away from the tightest ball of n - f vectors are first brought to that
+    distance along their ray.
 
     Guarantee: (f, κ)-robust for κ = f/(n - 2f), up to a part of :math:`10^{-6} (n-f)/f`. No rule has less than
     f/(n - 2f). The proof of CWTM holds in any orthonormal basis, also in one that the round chooses. Unlike CWTM the
