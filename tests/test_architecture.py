@@ -12,7 +12,7 @@ from holdfast.rules import CATALOGUE
 
 SOURCE = Path(holdfast.__file__).parent
 ORDER = [
-    {"disk", "errors", "npz", "renamed"},
+    {"disk", "errors", "lazy", "npz", "renamed"},
     {"arrays", "checks", "figures", "journal", "jsonable"},
     {"choice", "places", "structure", "values"},
     {"elections", "host"},
