@@ -6,8 +6,10 @@ example:  python benchmarks/report.py
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from holdfast.experiments.paper import MAIN, TABLES, Setting
@@ -85,6 +87,30 @@ def accuracies(name: str) -> str:
     names = "; ".join(f"{name} is `{told['rules'][name]}`" for name in ("GM", "Mean1P", "Mean2P", "Mean2P+"))
     about = f"Accuracy on 280 test images after {told['rounds']} rounds, one seed; {names}."
     return "\n".join([*out, "", about, ""])
+
+
+def open_questions() -> str:
+    """PTM beside one-phase rules and votes with a margin, on the digits: means over the seeds that are complete."""
+    groups: dict[tuple[str, str, int], dict[str, float]] = {}
+    for line in (TRAINING / "open_questions.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        groups.setdefault((row["rule"], row["split"], row["seed"]), {})[row["attack"]] = row["accuracy"]
+    splits = list(dict.fromkeys(split for _, split, _ in groups))
+    heads = [f"{split}: {column}" for split in splits for column in ("no attack", "Worst")]
+    out = [f"| rule | {' | '.join(heads)} | seeds |", f"| --- |{' ---: |' * (len(heads) + 1)}"]
+    for rule in dict.fromkeys(rule for rule, _, _ in groups):
+        own = {(split, seed): found for (name, split, seed), found in groups.items() if name == rule}
+        most, cells, seeds = max(map(len, own.values())), [], set()
+        for split in splits:
+            whole = [found for (where, _), found in own.items() if where == split and len(found) == most]
+            worst = [min(value for attack, value in found.items() if attack != "none") for found in whole]
+            cells += [f"{mean(x):.2f}" if x else "" for x in ([found["none"] for found in whole], worst)]
+            seeds.add(len(whole))
+        phases = re.search(r"election=(.*)\)$", rule)
+        name = f"two phases, `{phases[1] if phases else 'Ballot()'}`" if rule.startswith("TwoPhase") else f"`{rule}`"
+        out.append(f"| {name} | {' | '.join(cells)} | {' and '.join(map(str, sorted(seeds)))} |")
+    both = "Two phases are `TwoPhase(MeanExact(f=8), OuterMean(f=8), ...)`."
+    return "\n".join([*out, "", both, ""])
 
 
 def put(text: str, name: str, section: str) -> str:
@@ -388,6 +414,7 @@ if __name__ == "__main__":
     (ROOT / "docs" / "search.md").write_text(searches())
     docs = {"training": trained, "paper": papers, "guarantees": promises, "flower": flower, "distributed": distributed}
     docs |= {"coming-from": coming, "see": pages, "testing": checks}
+    docs["left-open"] = lambda text: put(text, "open", open_questions())
     made_of = {ROOT / "README.md": replaced} | {ROOT / "docs" / f"{name}.md": made for name, made in docs.items()}
     for path, made in made_of.items():
         path.write_text(made(path.read_text()))
