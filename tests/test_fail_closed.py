@@ -145,7 +145,7 @@ class TestOptOut:
         assert decision.rule == MeanwO(f=0)
         np.testing.assert_allclose(decision.value, X[:2].mean(axis=0))
         assert decision.note == (
-            "f was lowered from MeanwO(f=2): 2 vectors remained after dropping 4, and 5 are needed; "
+            "f was lowered from MeanwO(f=2) to MeanwO(f=0): 2 vectors remained after dropping 4, and 5 are needed; "
             "4 dropped are more than MeanwO(f=2) tolerates, and on_excess='lower' goes on"
         )
         assert decision.note in str(decision)
@@ -400,7 +400,7 @@ class TestFlower:
                 "MeanwO(f=2) was given n = 6 vectors, of which 4 were dropped (4 refused before), "
                 "and it tolerates 2; mend the workers, raise f, or pass on_excess='lower'."
             )
-            assert line["refused"] == {str(i): "sent w with numbers that are not finite" for i in (3, 4, 5, 6)}
+            assert line["refused"] == {str(i): "sent array w with numbers that are not finite" for i in (3, 4, 5, 6)}
         for name, values in read_model(result.arrays).items():
             assert np.array_equal(values, first()[name])
 

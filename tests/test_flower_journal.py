@@ -242,7 +242,7 @@ def test_a_journal_did_not_say_that_f_was_lowered(tmp_path: Path) -> None:
     strategy = RobustStrategy(MeanwO(f=1), folder=tmp_path, fraction_evaluate=0.0)
     strategy.start(LocalGrid(app, 3), make_record({"w": np.zeros(2)}), num_rounds=1)
     (line,) = read_journal(tmp_path)
-    assert line["note"].startswith("f was lowered from MeanwO(f=1): 2 vectors remained")
+    assert line["note"].startswith("f was lowered from MeanwO(f=1) to MeanwO(f=0): 2 vectors remained")
     older = {name: value for name, value in line.items() if name != "note"}  # as journals were written before
     (tmp_path / "older.jsonl").write_text(json.dumps(older) + "\n")
     assert read_journal(tmp_path / "older.jsonl") == [older]

@@ -20,6 +20,7 @@ from holdfast import (
     CWTM,
     MDA,
     NNM,
+    PTM,
     SMEA,
     Average,
     BadInput,
@@ -799,7 +800,7 @@ def test_a_certificate_says_who_was_dropped_and_that_f_was_lowered(
     words = ("certificate", "MeanwO(f=4)", str(tmp_path / "x.npy"))
     text = said(capsys, *words)
     assert "1 of 9 dropped: 3 (not finite).\n" in text
-    assert "f was lowered from MeanwO(f=4): 8 vectors remained" in text
+    assert "f was lowered from MeanwO(f=4) to MeanwO(f=3): 8 vectors remained" in text
     told = json.loads(said(capsys, *words, "--json"))
     assert told["dropped"] == {"3": "not finite"}
     assert told["note"].startswith("f was lowered")
@@ -884,3 +885,15 @@ class TestWhatAnAuditFound:
     def test_the_printed_xi_of_centerwo_is_taken_where_it_is_smaller(self) -> None:
         h, q = 33, 31
         assert bounds(CenterwO(2), 35)["xi"].ours == Bound((8 * 4 + 4) * h / q**2, "CenterwO")
+
+    def test_a_tiny_liar_beside_an_idle_worker_voids_no_certificate(self) -> None:
+        X = np.array([[1.0, 1], [1.1, 1], [1, 1.1], [1.2, 1.1], [1, 1], [0, 0], [0, 1e-200]])
+        for rule in (MeanwO(2), CWTM(2)):
+            decision = rule.decide(X)
+            assert decision.error < 1e-6
+            assert certificate(decision, X).kappa < 3.5
+
+    @pytest.mark.parametrize("rule", [PTM(2), MeanwO(2), NearestTo(CWTM(2))], ids=repr)
+    def test_squares_that_lose_digits_prove_nothing(self, rule: Any) -> None:
+        X = np.c_[np.ones(5), 3e-162 * np.random.default_rng(0).normal(size=(5, 2))]
+        assert certificate(rule.decide(X), X).kappa == inf

@@ -725,3 +725,26 @@ def test_a_proximal_margin_is_part_of_the_record_and_changes_the_election() -> N
 
     assert "outer" in winners(0.0)
     assert set(winners(1e6)) == {"inner"}
+
+
+@pytest.mark.parametrize("schedule", ["Steps(every=1, scale=0.0)", "Steps(every=1, scale=1e200)"])
+def test_a_rate_of_zero_or_without_end_does_not_stop_a_vote_with_a_margin(schedule: str) -> None:
+    rule = "TwoPhase(inner=MeanwO(f=2), outer=OuterMean(f=2), election=Numeric(proximal=0.25))"
+    run = Run(rule=rule, attack="SignFlip()", workers=5, byzantine=2, rounds=3, schedule=schedule)
+    task = Functions(workers=5, first=np.zeros(2), update=lambda *_: np.ones(2), loss=lambda *_: 1.0)
+    assert [one.winner for one in two_phase_rashb(run, task)] == ["inner"] * 3
+
+
+def test_the_margin_is_that_of_the_models_that_are_voted_on() -> None:
+    """Inner's step is rejected and Outer's is not: the models differ by a whole step, the aggregates hardly."""
+    rows = np.array([[1.0], [1.0], [1.02], [0.9], [0.9]])
+    rule = "TwoPhase(inner=MeanwO(f=2), outer=OuterMean(f=2), election=Numeric(proximal=0.25))"
+    run = Run(rule=rule, workers=5, byzantine=0, rounds=1, lr=1.0, momentum=0.0, reject=0.96)
+    gain = 0.1  # above c γ ‖R - Q‖² = 0.001, below (c/γ) ‖θ_O - θ_I‖² = 0.22
+    task = Functions(
+        workers=5,
+        first=np.zeros(1),
+        update=lambda worker, model, t: rows[worker],
+        loss=lambda worker, model, t: 1.0 - gain * bool(model[0] < -0.5),
+    )
+    assert [one.winner for one in two_phase_rashb(run, task)] == ["inner"]

@@ -606,3 +606,15 @@ class TestProximalMargin:
         assert repr(Ballot()) == "Ballot()"
         rule = TwoPhase(MeanwO(2), OuterMean(2), Numeric(proximal=0.05))
         assert parse(repr(rule)) == rule
+
+    def test_the_theorem_needs_a_majority_so_ties_go_to_inner(self) -> None:
+        gains = np.array([1.0, 0.0, 0.0, 99.0])
+        assert Ballot(ties="outer", proximal=0.25).count(gains, f=1, margin=1.0) == ("inner", -2.0)
+
+    def test_it_is_not_forgotten_by_the_function_alone(self) -> None:
+        rule = TwoPhase(MeanwO(1), OuterMean(1), Numeric(proximal=1e6))
+        candidates = rule.propose(gaussian(np.random.default_rng(0), 5, 3))
+        reports = [(i, (1.0, 0.5)) for i in range(5)]
+        with pytest.raises(BadInput, match=r"^Numeric\(proximal=1000000\.0\) was given no margin; pass margin="):
+            elect(candidates, reports, rule.election)
+        assert rule.elect(candidates, reports, step=1.0).name == "inner"

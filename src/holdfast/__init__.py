@@ -46,6 +46,7 @@ from holdfast.rules import (
     StreamCenterwO,
 )
 from holdfast.spec import NAMES_ELSEWHERE as _NAMES_ELSEWHERE
+from holdfast.spec import difference as _difference
 from holdfast.spec import parse
 from holdfast.twophase import Cent2P, Mean2P, TwoPhase
 
@@ -125,7 +126,7 @@ def __getattr__(name: str) -> _typing.Any:
     if name in _NAMES_ELSEWHERE:
         here = _NAMES_ELSEWHERE[name]
         where = "holdfast" if here in __all__ else "holdfast.attacks"
-        raise ImportError(f"{name} is named {here} here; write from {where} import {here}.")
+        raise ImportError(f"{name} is named {here} here{_difference(name)}; write from {where} import {here}.")
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
 
 

@@ -48,7 +48,9 @@ def decide(
         If the rule breaks its contract.
     """
     if not stage.answers:
-        raise BadInput(f"{stage!r} gives back many vectors; follow it by a rule, as in {stage!r} >> Average().")
+        raise BadInput(
+            f"{stage!r} gives back many vectors; follow it by a rule, as in {stage!r} >> Average(), or call its apply."
+        )
     check_rng(stage, rng)
     if isinstance(stage, OnePass):
         return stage.one_pass(updates)

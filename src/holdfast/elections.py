@@ -20,7 +20,7 @@ class Ballot(Value):
         program.
     proximal : float
         c of the proximal margin, at least 0. A voter counts for Outer only if it gains more than
-        (c/γ) ‖θ_O - θ_I‖², with γ the length of a step. 0, the paper's election, has no margin.
+        (c/γ) ‖θ_O - θ_I‖², with γ the length of a step, and ties go to Inner. 0, the paper's election, has no margin.
 
     Notes
     -----
@@ -56,7 +56,7 @@ class Ballot(Value):
         lead : float
             The votes for Outer minus those for Inner.
         """
-        tie = 1 if self.ties == "outer" else -1
+        tie = 1 if self.ties == "outer" and self.proximal == 0 else -1  # the theorem needs a majority
         lead = float(np.where(gains == margin, tie, np.sign(gains - margin)).sum())
         return ("outer" if lead > 0 or (lead == 0 and tie > 0) else "inner"), lead
 

@@ -14,7 +14,7 @@ group is measured again around a pivot of its own, so that nobody can hide in th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from holdfast.sight import RANGE, Sight, sizes_of
 from holdfast.updates import Distances
 
 TRUST = {False: 1e-2, True: 1e-8}  # part of a distance up to which its certificate may go: float32, float64
+VANISHED = 1e-290  # a square below has lost digits, or is near the end of the range where it does
 NATIVE, DIRECT = 2, 5  # levels in the input's precision; the level at which every row is its own pivot
 
 
@@ -67,18 +68,18 @@ def _measured(points: Points, centres: np.ndarray, core: int, *, wide: bool) -> 
     if len(centres) == 0:
         return Distances(np.zeros((0, len(points))))
     sight = Sight(points, wide=wide or points.mix is not None)
-    table = _filled(sight, centres, core)
+    table = _filled(sight, centres, core, first=True)
     if table is not None:
         return table
     sizes = sizes_of(points)
     if not sizes.any():  # nothing was sent but zeros
         return Distances(np.zeros((len(centres), len(points))))
-    table = _filled(sight.rescaled(sizes, core), centres)
+    table = _filled(sight.rescaled(sizes, core), centres, core, first=False)
     assert table is not None
     return table
 
 
-def _filled(sight: Sight, centres: np.ndarray, core: int | None = None) -> Distances | None:
+def _filled(sight: Sight, centres: np.ndarray, core: int, *, first: bool) -> Distances | None:
     """The whole table; None if the first look shows that the core-th smallest row needs another scale."""
     n = len(sight.points)
     table = Table.empty(centres, n)
@@ -86,7 +87,7 @@ def _filled(sight: Sight, centres: np.ndarray, core: int | None = None) -> Dista
     while todo:
         group = todo.pop()
         seen = measure(sight, group, np.flatnonzero(table.row[group.K] >= 0))
-        if group.depth == 0 and core is not None and not sight.in_range(seen.g, core):
+        if group.depth == 0 and first and not sight.in_range(seen.g, core):
             return None  # before anything is repaired at a scale that will not be used
         doubtful, error = certify(sight, group, seen)
         table.error = max(table.error, error)
@@ -96,7 +97,7 @@ def _filled(sight: Sight, centres: np.ndarray, core: int | None = None) -> Dista
             at = np.ix_(table.row[group.K[seen.left]], group.K)
             table.D[at] = np.where(group.pairs, seen.D, table.D[at])
         todo += repair(sight, group, doubtful, table)
-    return Distances(table.D, sight.scale, table.error)
+    return Distances(table.D, sight.scale, table.settled_error(core))
 
 
 @dataclass
@@ -106,6 +107,12 @@ class Table:
     D: np.ndarray
     row: np.ndarray  # of each point in D, -1 if it is no centre
     error: float = 0.0  # the largest part of a distance by which it may be wrong
+    lost: set[int] = field(default_factory=set)  # points whose differences from others left the range of floats
+
+    def settled_error(self, core: int) -> float:
+        """The error; infinite if some `core` points may differ by nothing but what was lost."""
+        hidden = any((self.D[self.row[at]] < VANISHED).sum() >= core for at in self.lost)
+        return np.inf if hidden else self.error
 
     @classmethod
     def empty(cls, centres: np.ndarray, n: int) -> Table:
@@ -190,15 +197,16 @@ def repair(sight: Sight, group: Group, doubtful: np.ndarray, table: Table) -> li
                 _, g = sight.gram(near, near[:0], own, wide=True)
                 bound = sight.gamma(wide=True) * sight.lengths(near, own, g) ** 2
                 table.D[table.row[own], near] = g
-                table.error = max(table.error, _part(bound, g, (g > 0) & np.isfinite(g)), _lost(sight, own, near, g))
+                table.error = max(table.error, _part(bound, g, (g > 0) & np.isfinite(g)))
+                table.lost |= {own} if _lost(sight, own, near, g) else set()
     return again
 
 
-def _lost(sight: Sight, own: int, near: np.ndarray, g: np.ndarray) -> float:
-    """Infinite if squares of differences became zero though the rows differ, so that no part of them is known."""
-    zero = near[(g == 0) & (near != own)]
+def _lost(sight: Sight, own: int, near: np.ndarray, g: np.ndarray) -> bool:
+    """Whether squares of differences vanished, or lost digits, though the rows differ."""
+    tiny = near[(g < VANISHED) & (near != own)]
     plain = sight.points.mix is None and None not in sight.points.anchors
-    return np.inf if len(zero) and plain and not sight.points.copies(own, zero) else 0.0
+    return bool(len(tiny) and plain and not sight.points.copies(own, tiny))
 
 
 def components(doubtful: np.ndarray, left: np.ndarray, n: int) -> Iterator[tuple[np.ndarray, int]]:

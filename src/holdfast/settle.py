@@ -52,7 +52,7 @@ def note_of(rule: Stage, given: Stage, updates: Updates) -> str:
     excess = f"{gone} dropped are more than {given!r} tolerates, and on_excess='lower' goes on" if beyond else ""
     if rule == given:
         return excess
-    note = f"f was lowered from {given!r}: {present} {plural(present, 'vector')} remained after dropping "
+    note = f"f was lowered from {given!r} to {rule!r}: {present} {plural(present, 'vector')} remained after dropping "
     return f"{note}{gone + silent}, and {given.least()} are needed{f'; {excess}' if excess else ''}"
 
 

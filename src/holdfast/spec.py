@@ -34,11 +34,17 @@ NAMES_ELSEWHERE = {
     "MinimumDiameterAveraging": "MDA",
     "NearestNeighborMixing": "NNM",
     "RFA": "GeometricMedian",
-    "SignFlipping": "SignFlip",
+    "SignFlipping": "Empire",
     "TrMean": "CWTM",
     "TrimmedMean": "CWTM",
 }
 """What other libraries and papers call a rule or an attack, and its name here."""
+DIFFERENCES = {
+    "ALittleIsEnough": "ByzFL's tau is z = -tau sqrt(h/(h-1)) with h honest workers",
+    "InnerProductManipulation": "ByzFL's tau=2.0 is Empire(scale=2.0), and Empire() has 0.1",
+    "SignFlipping": "ByzFL's is Empire(scale=1.0), while SignFlip() sends minus each liar's own vector",
+}
+"""Where a name here means another value by default: what to write for the same numbers (docs/coming-from.md)."""
 
 
 def parse(text: str, catalogue: Mapping[str, Any] | None = None, kind: str = "rule") -> Any:
@@ -164,12 +170,19 @@ class _Reader:
             raise BadInput(why or f"{name} was given values that do not fit.") from None
 
 
+def difference(name: str) -> str:
+    """What another library's name means in numbers, as the end of a sentence; empty if it means the same here."""
+    said = {one.lower(): text for one, text in DIFFERENCES.items()}.get(name.lower())
+    return f"; {said}" if said else ""
+
+
 def unknown(name: str, known: Iterable[str], kind: str = "rule") -> str:
     """The sentence about a name that nobody knows: the closest name, or what a name of other libraries is here."""
     folded = {one.lower(): one for one in known}
     elsewhere = {one.lower(): here for one, here in NAMES_ELSEWHERE.items()}
     if here := elsewhere.get(name.lower()):
-        return f"{name} is named {here} here{'' if here in folded.values() else f', which is no {kind}'}."
+        more = difference(name) or ("" if here in folded.values() else f", which is no {kind}")
+        return f"{name} is named {here} here{more}."
     close = difflib.get_close_matches(name.lower(), folded, 1, 0.5)
     hint = f"did you mean {folded[close[0]]}? " if close else ""
     return f"{name} is no known {kind}; {hint}known are {', '.join(folded.values())}."

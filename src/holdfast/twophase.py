@@ -329,7 +329,7 @@ def check_step(election: Ballot | Numeric, step: object, what: str) -> float:
     """The length of a step, 1 if the election has no proximal margin; refuses what is no finite number above 0."""
     if election.proximal == 0:
         return 1.0
-    if not isinstance(step, (int, float, np.number)) or isinstance(step, bool) or not 0 < float(step) < math.inf:
+    if not isinstance(step, (int, float, np.integer, np.floating)) or isinstance(step, bool) or not 0 < step < math.inf:
         raise BadInput(f"{election!r} was given step = {step!r}; its margin needs step=, {what}, such as 0.1.")
     return float(step)
 
@@ -376,7 +376,7 @@ def proximal_margin(election: Ballot | Numeric, inner: object, outer: object, *,
 
 
 def elect(
-    candidates: Candidates, reports: Iterable[Any], election: Ballot | Numeric = BALLOT, *, margin: float = 0.0
+    candidates: Candidates, reports: Iterable[Any], election: Ballot | Numeric = BALLOT, *, margin: float | None = None
 ) -> Winner:
     """Count the reports and return the winner.
 
@@ -388,8 +388,8 @@ def elect(
         One pair (voter, (loss at Inner, loss at Outer)) for each voter.
     election : Ballot or Numeric
         How the losses decide.
-    margin : float
-        What Outer must gain, as `proximal_margin` returns it.
+    margin : float, optional
+        What Outer must gain, as `proximal_margin` returns it. An election with a proximal margin needs it.
 
     Returns
     -------
@@ -402,6 +402,8 @@ def elect(
     that is not finite is the worst one; two of them abstain. A candidate that is not finite loses without a vote. With
     fewer than 2f + 1 reports Inner wins.
     """
+    if election.proximal and margin is None:
+        raise BadInput(f"{election!r} was given no margin; pass margin=proximal_margin(...), or call rule.elect.")
     sound = [_finite(getattr(candidates, name).value) for name in WINNERS]
     if not all(sound):
         why = "the other candidate is not finite" if any(sound) else "no candidate is finite"
@@ -410,7 +412,7 @@ def elect(
     f = candidates.f
     if len(gains) < 2 * f + 1:
         return Winner("inner", 0.0, len(gains), why=f"{len(gains)} reports, fewer than {2 * f + 1}")
-    name, lead = election.count(gains, f, margin=margin)
+    name, lead = election.count(gains, f, margin=margin or 0.0)
     least = np.sort(gains)[: len(gains) - f]
     certain = bool(np.isfinite(gains).all()) and math.fsum(least * 2.0**-40) > 0  # exact, and 1e308 is a report
     return Winner(name, lead, len(gains), certain=certain)

@@ -216,7 +216,8 @@ def _elected(seen: View, rows: Rows) -> tuple[bool, float]:
         felt = np.stack([seen.losses(one.value) for one in decisions], axis=1)
     lie = felt.mean(axis=0)[::-1]  # the liars' losses: the other way round
     reports = [*enumerate(felt), *((len(felt) + i, lie) for i in range(len(rows)))]
-    winner = rule.elect(candidates, reports, step=seen.step)
+    step = seen.step if 0 < seen.step < np.inf else 1.0  # without a step both models are the same
+    winner = rule.elect(candidates, reports, step=step)
     harms = felt.mean(axis=0)
     chosen = harms[0 if winner.name == "inner" else 1]
     return bool(chosen >= harms.max()), float(chosen)

@@ -28,7 +28,7 @@ from holdfast.twophase import WINNERS, TwoPhase
 MANY = 60  # workers beyond which only those that were not kept are listed
 
 
-@example("holdfast aggregate 'MeanwO(f=4)' demo/worker-*.npz --out demo/aggregate.npz")
+@example("holdfast aggregate 'MeanwO(f=4)' sample/worker-*.npz --out aggregate.npz")
 def aggregate(
     rule: Annotated[str, typer.Argument(help="As `holdfast rules` lists them: 'NNM(f=3) >> Krum(f=3)'.")],
     files: Annotated[list[Path], typer.Argument(help="A file a worker, or one file with a row a worker.")],

@@ -22,6 +22,7 @@ from holdfast.spec import parse_rule
 Workers = Annotated[int, typer.Option("--n", help="Workers.")]
 Coordinates = Annotated[int | None, typer.Option("--d", help="Coordinates, which sharpen some constants.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As one line of JSON.")]
+READING = "κ: the error that no number of rounds removes; λ: what noise adds; smaller is better (docs/choosing.md)."
 USUAL = 5  # of so many workers one lies, if nothing is said
 
 
@@ -135,3 +136,4 @@ def choose(
         console.print(Text(f"{at}. {one.rule!r}", style="bold"), Text(f"   {one.why}"), sep="\n", soft_wrap=True)
         table.add_row(str(at), *(promise.text for promise in one.promises.values()), f"{one.cost:.3g}")
     console.print("", table, sep="\n")
+    console.print(Text(READING), soft_wrap=True)

@@ -23,7 +23,7 @@ from holdfast.structure import majority
 RULES = "Average; MeanwO({f}); CenterwO({f}); MeanExact({f}); CWTM({f}); GeometricMedian; NNM({f}) >> CWTM({f})"
 
 
-@example("holdfast compare demo/worker-*.npz --f 4 --plot demo/compare.svg")
+@example("holdfast compare sample/worker-*.npz --f 4 --plot compare.svg")
 def compare(
     files: Annotated[list[Path], typer.Argument(help="One file per worker, or one file with a row per worker.")],
     f: Annotated[int, typer.Option(min=0, help="How many may lie; also the f of the optimum.")],

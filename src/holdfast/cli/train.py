@@ -40,7 +40,7 @@ def train(
     tests: Annotated[int | None, typer.Option(help="Test images a worker; all if not said.")] = None,
     schedule: Annotated[str, typer.Option(help="Constant(), Cosine(), Steps(every=100), ...")] = "Constant()",
     steps: Annotated[int, typer.Option(help="Local SGD steps a round.", min=1)] = 1,
-    vote_batch: Annotated[int, typer.Option(help="Images for a vote; 0: all. Few images lose elections.", min=0)] = 0,
+    vote_batch: Annotated[int, typer.Option(help="Images for a vote; 0: all. Few mislead.", min=0)] = 0,
     model: Annotated[str, typer.Option(help="auto, linear, mlp or cnn.")] = "auto",
     device: Annotated[str, typer.Option(help="Where gradients are computed: cpu, cuda, ...")] = "cpu",
     threads: Annotated[int, typer.Option(help="Torch threads; they change the last bits.", min=1)] = 1,

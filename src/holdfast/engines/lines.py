@@ -37,7 +37,7 @@ def open_lines(path: Path, *, follow: bool = False) -> IO[bytes]:
 
 
 def named(decision: Decision, names: Sequence[str]) -> dict[str, Any]:
-    """Who was kept, excluded or dropped, and why; who of the excluded was far, in distances of the middle one.
+    """Who was kept, excluded or dropped, and why; who was far from the answer, in distances of the middle one.
 
     A note, such as that f was lowered, is there if the decision has one.
     """
@@ -51,10 +51,10 @@ def named(decision: Decision, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _far(decision: Decision) -> dict[int, float]:
-    """A rule excludes f in every round, sound or not; those that stand far off are another matter."""
+    """Who is far from the answer, kept or not: a rule excludes f in every round, sound or not."""
     radii = decision.radii()
     if radii is None or not (middle := float(np.nanmedian(radii))) > 0:
         return {}
     with np.errstate(over="ignore"):
         times = np.minimum(radii / middle, MAX_TIMES)
-    return {i: float(f"{times[i]:.3g}") for i in decision.excluded if times[i] > FAR}
+    return {int(i): float(f"{times[i]:.3g}") for i in decision.rows if times[i] > FAR}

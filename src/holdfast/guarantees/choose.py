@@ -135,7 +135,7 @@ def choose(
 def _one_phase(n: int, f: int, *, heterogeneous: bool) -> list[tuple[Any, str]]:
     many = n > MANY
     out: list[tuple[Any, str]] = [
-        (CWTM(f), "no rule has a smaller κ or ζ; linear in n; weak where liars hide in every coordinate (ALIE)"),
+        (CWTM(f), "no rule has a smaller κ or ζ; linear in n; weak where liars hide in every coordinate (PGA)"),
         (GeometricMedian(), "needs no f: promises for every f < n/2 at once"),
         (CWM(), "needs no f; linear in n"),
     ]

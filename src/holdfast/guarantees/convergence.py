@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from holdfast.checks import check_whole
 from holdfast.errors import BadInput
 from holdfast.guarantees.rates import Setting, check_number
 
@@ -65,10 +66,11 @@ class Descent:
     vote_batch: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("step", "start", "kappa", "momentum", "batch", "proximal"):
-            check_number("Descent", name, getattr(self, name), above=name in ("step", "batch"))
-        if self.vote_batch is not None:
-            check_number("Descent", "vote_batch", self.vote_batch, above=True)
+        for name in ("step", "start", "kappa", "momentum", "proximal"):
+            check_number("Descent", name, getattr(self, name), above=name == "step")
+        for name in ("batch", "vote_batch"):
+            if getattr(self, name) is not None:
+                check_whole(getattr(self, name), name, least=1, who="Descent")
         if not self.momentum < 1:
             raise BadInput(f"Descent was given momentum = {self.momentum!r}; momentum is below 1.")
         if self.election not in ("none", "numeric", "ballot"):
@@ -154,21 +156,21 @@ def bound_gradients(setting: Setting, descent: Descent) -> GradientBound:
     """
     h, L, G, step, beta = setting.n - setting.f, setting.L, setting.G, descent.step, descent.momentum
     s = setting.sigma / math.sqrt(descent.batch)
-    epsilon, c = vote_noise(setting, descent), descent.proximal
+    epsilon, c, voted = vote_noise(setting, descent), descent.proximal, descent.election != "none"
     if beta == 0:
         if step * L > 1:
             raise BadInput(f"step = {step!r} and L = {L!r} were given; without momentum the theorem needs step ≤ 1/L.")
         noise = (math.sqrt(descent.kappa * (G * G + s * s)) + s / math.sqrt(h)) ** 2
-        price = epsilon**2 / (2 * c) if c else 0.0
+        price = epsilon**2 / (2 * c) if voted else 0.0
         return GradientBound("A", 2 * descent.start / (step * setting.T), noise, price)
     r = L * step / (1 - beta)
-    if r > 0.25 * ROOM or (c and c * ROOM < 4 * r * r):
+    if r > 0.25 * ROOM or (voted and c * ROOM < 4 * r * r):
         what = f"L · step/(1 - momentum) = {r:.3g} and proximal = {c!r} were given"
         raise BadInput(f"{what}; with momentum the theorem needs at most 0.25, and proximal at least {4 * r * r:.3g}.")
     first = 2 * descent.start / (step * setting.T) + 4 * L * descent.start / ((1 - beta) * setting.T)
     spread = 2 * descent.kappa * (G + s * math.sqrt((1 - beta) / (1 + beta))) ** 2
     noise = spread + 2 * (1 - beta) * (1 + 1 / setting.T) * s * s / h
-    return GradientBound("B", first, noise, epsilon**2 / c if c else 0.0)
+    return GradientBound("B", first, noise, epsilon**2 / c if voted else 0.0)
 
 
 def vote_noise(setting: Setting, descent: Descent) -> float:

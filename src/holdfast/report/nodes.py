@@ -35,6 +35,7 @@ class Node:
     letters: str = ""
     bad_votes: int = 0
     why: str = ""
+    worse: bool = False  # than excluded: it was far, refused, or voted badly
 
     def row(self) -> tuple[str, ...]:
         """As a line of the table."""
@@ -74,12 +75,13 @@ class History:
             row = self.letters[name]
             row.extend(b"." * (self.rounds - len(row)))
             row.extend(letter.encode())
-        far = {name: f"excluded, {times:.3g} times as far as the middle" for name, times in line.get("far", {}).items()}
+        far = {name: f"{times:.3g} times as far as the middle" for name, times in line.get("far", {}).items()}
         for name, why in (*far.items(), *bad.items(), *line.get("bad_votes", {}).items()):
-            self._node(name).why = f"round {line['round']}: {why}"
-        for name, why in line.get("excluded", {}).items():  # of those who were never worse
             node = self._node(name)
-            node.why = node.why if node.why else f"round {line['round']}: {why}"
+            node.why, node.worse = f"round {line['round']}: {why}", True
+        for name, why in line.get("excluded", {}).items():
+            node = self._node(name)
+            node.why = node.why if node.worse else f"round {line['round']}: {why}"
         for name in (*line.get("bad_votes", {}), *line.get("no_vote", ())):
             self._node(name).bad_votes += 1
         self.rounds += 1

@@ -6,6 +6,7 @@ Evaluation, logging, checkpoints and early stops stand outside.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,6 +24,7 @@ from holdfast.training.messages import RULE, VOTE, Sent, gather, generator
 from holdfast.training.run import Run
 from holdfast.training.state import State
 from holdfast.training.task import Task
+from holdfast.twophase import elect, proximal_margin
 from holdfast.updates import Updates
 
 log = logging.getLogger("holdfast")
@@ -169,7 +171,8 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: b
             continue
         models = [state.stepped(run, decided.value, t) for decided in (candidates.inner, candidates.outer)]
         losses = task.losses(models, sent.who, t)
-        winner = run.rule.elect(candidates, _reports(run, sent, losses, t), step=state.rate(run, t))
+        reports, margin = _reports(run, sent, losses, t), _margin(run, models, state.rate(run, t))
+        winner = elect(candidates, reports, run.rule.election, margin=margin)
         decision = getattr(candidates, winner.name)
         honest = losses[sent.who < run.honest]
         with np.errstate(invalid="ignore"):
@@ -190,6 +193,15 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: b
             events=events,
             kappa=certified(run, sent, decision) if certify else None,
         )
+
+
+def _margin(run: Run, models: list[np.ndarray], rate: float) -> float:
+    """What Outer must gain: (c/γ) times the squared distance of the two models; no step, no margin."""
+    if run.rule.election.proximal == 0 or rate == 0:
+        return 0.0
+    with np.errstate(over="ignore"):
+        inverse = float(np.float64(1) / rate)
+    return proximal_margin(run.rule.election, *models, step=inverse) if 0 < inverse < math.inf else math.inf
 
 
 def certified(run: Run, sent: Sent, decision: Decision) -> float | None:

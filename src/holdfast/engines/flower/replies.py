@@ -169,7 +169,7 @@ def _subtract(name: str, array: Array, ours: np.ndarray, out: np.ndarray) -> Non
         subtract(values, ours, out)
         if floats and not np.isfinite(out.ravel() @ out.ravel()) and not np.isfinite(out).all():  # the product is fast
             what = "too large" if np.isfinite(values).all() else "not finite"
-            raise Refused(f"sent {name} with numbers that are {what}")
+            raise Refused(f"sent array {name} with numbers that are {what}")
 
 
 def _values(array: Array) -> np.ndarray:

@@ -28,7 +28,7 @@ from holdfast.engines.flower.metrics import middles, numbers
 from holdfast.engines.flower.replies import Gathered, gather, make_record, read_model
 from holdfast.engines.flower.sampling import available, drawn, risk
 from holdfast.engines.lines import named
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, TooManyFaults, listing, plural
 from holdfast.guarantees.certificate import certificate
 from holdfast.reading import read
 from holdfast.updates import Updates
@@ -205,6 +205,9 @@ class RobustStrategy(Strategy):
         result = super().start(post, initial_arrays, left, timeout, train_config, evaluate_config, evaluate)
         if not len(result.arrays):  # every round was skipped, or none was left
             result.arrays = initial_arrays
+        skipped = sum("skipped" in record for record in result.train_metrics_clientapp.values())
+        if skipped:
+            log.warning("%d of %d rounds were skipped, and the model stayed as it was in them", skipped, left)
         for name in ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp"):
             setattr(result, name, {at + before: record for at, record in getattr(result, name).items()})
         return result
@@ -227,7 +230,9 @@ class RobustStrategy(Strategy):
         f, k = self._f(), len(self.asked)
         if server_round == 1 and k < len(nodes):
             half = risk(len(nodes), min(f, len(nodes)), k)
-            log.warning("%d of %d nodes a round: half of them lie with probability %.2g", k, len(nodes), half)
+            log.warning(
+                "%d of %d nodes a round: if f lie, half of a sample lie with probability %.2g", k, len(nodes), half
+            )
         config["server-round"] = turn
         return self._messages(
             RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config}), MessageType.TRAIN
@@ -262,7 +267,7 @@ class RobustStrategy(Strategy):
         try:
             decision, facts = self._decide(turn, came)
         except BadInput as refusal:
-            line["skipped"] = str(refusal) if self.asked else self.few
+            line["skipped"] = self._explain_skip(refusal, came)
             log.warning("round %d is skipped: %s", turn, line["skipped"])
             self._done(turn, line)
             return None, MetricRecord({"skipped": 1.0})
@@ -275,9 +280,23 @@ class RobustStrategy(Strategy):
             line["skipped"] = "the step leaves the range of floats"
             self._done(turn, line)
             return None, MetricRecord({"skipped": 1.0})
+        if decision.note:
+            log.warning("round %d: %s", turn, decision.note)
         self.model, self.last = moved, last
         self._done(turn, line)
         return make_record(moved), MetricRecord(self._figures(line, came))
+
+    def _explain_skip(self, refusal: BadInput, came: Gathered) -> str:
+        """Why a round has no answer, and what an operator can do about it."""
+        if not self.asked:
+            return self.few
+        if not isinstance(refusal, TooManyFaults):
+            return str(refusal)
+        return (
+            f"{refusal.what}; repair {plural(len(came.refused), 'node')} {listing(map(str, came.refused))}, or raise f."
+            if came.refused
+            else f"{refusal.what}; repair these nodes, or raise f."
+        )
 
     def _step(self, turn: int, moved: Model) -> Model | None:
         """The model to commit, given that which the rule leads to; None if it is not finite."""

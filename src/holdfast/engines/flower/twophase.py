@@ -120,6 +120,8 @@ class TwoPhaseStrategy(RobustStrategy):
             "votes": len(votes),
             "bad_votes": bad,
         }
+        if self.rule.election.proximal:
+            facts["margin"] = finite_or_none(margin)
         facts["no_vote"] = [str(node) for node in voters if node not in votes and str(node) not in bad]
         if winner.why:
             facts["why"] = winner.why

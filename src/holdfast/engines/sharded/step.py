@@ -19,7 +19,7 @@ from holdfast.engines.sharded.watch import RankFailed, at
 from holdfast.engines.sharded.wire import Wire
 from holdfast.errors import BadInput
 from holdfast.jsonable import finite_or_none
-from holdfast.twophase import TwoPhase, elect, proximal_margin
+from holdfast.twophase import TwoPhase, check_step, elect, proximal_margin
 
 log = logging.getLogger("holdfast")
 Loss = Callable[[nn.Module, Any], Tensor]
@@ -130,6 +130,9 @@ def two_phase_step(
     """
     if not isinstance(rule, TwoPhase):
         raise BadInput(f"two_phase_step was given {rule!r}; it takes a two-phase rule, such as Mean2P(f=3).")
+    length = float(lr)
+    if length != 0:
+        check_step(rule.election, length, "the learning rate")
     at(step)
     parameters = [p for p in model.parameters() if p.requires_grad]
     if not parameters:
@@ -165,7 +168,7 @@ def two_phase_step(
     models = [_moved(before, one.value, len(parameters), lr) for one in (proposed.inner, proposed.outer)]
     losses = np.array([_felt(model, loss, fresh, one, parameters, buffers) for one in models])
     slopes_of = [one.value[: len(parameters)] for one in (proposed.inner, proposed.outer)]  # without the buffers
-    margin = proximal_margin(rule.election, *slopes_of, step=lr)
+    margin = proximal_margin(rule.election, *slopes_of, step=length) if length else 0.0
     reports = [(rank, tuple(pair)) for rank, pair in enumerate(wire.shards(losses).tolist())]
     winner = elect(proposed, reports, rule.election, margin=margin)
     _load(parameters, buffers, models[winner.name == "outer"])
