@@ -398,7 +398,7 @@ class TestFlower:
         for line in lines:
             assert line["skipped"] == (
                 "MeanwO(f=2) was given n = 6 vectors, of which 4 were dropped (4 refused before), "
-                "and it tolerates 2; mend the workers, raise f, or pass on_excess='lower'."
+                "and it tolerates 2; repair nodes 3, 4, 5 and 6, or raise f."
             )
             assert line["refused"] == {str(i): "sent array w with numbers that are not finite" for i in (3, 4, 5, 6)}
         for name, values in read_model(result.arrays).items():

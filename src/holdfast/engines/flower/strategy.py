@@ -230,9 +230,7 @@ class RobustStrategy(Strategy):
         f, k = self._f(), len(self.asked)
         if server_round == 1 and k < len(nodes):
             half = risk(len(nodes), min(f, len(nodes)), k)
-            log.warning(
-                "%d of %d nodes a round: if f lie, half of a sample lie with probability %.2g", k, len(nodes), half
-            )
+            log.warning("%d of %d nodes a round: half of them lie with probability %.2g", k, len(nodes), half)
         config["server-round"] = turn
         return self._messages(
             RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config}), MessageType.TRAIN
