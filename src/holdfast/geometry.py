@@ -167,7 +167,9 @@ def certify(sight: Sight, group: Group, seen: Seen) -> tuple[np.ndarray, float]:
     a = sight.lengths(group.K, group.pivot, g)
     bound = (a[left, None] + a) ** 2
     exact = (wide and not sight.narrow) or sight.kind == "f8"
-    loose = (sight.gamma(wide=wide) * bound > TRUST[exact] * D) | (D == 0)
+    loose = sight.gamma(wide=wide) * bound > TRUST[exact] * D
+    if sight.points.mix is None:  # rows whose squares vanished may differ; mixtures of the same weights do not
+        loose |= D == 0
     if not exact and not sight.exponents_used(group.pivot):  # squares of two tiny rows have left the range of float32
         loose |= np.maximum(a[left, None], a) ** 2 < RANGE["f4"][0]
     out_of_sight = np.isinf(D) & np.isinf(g[left, None]) & np.isinf(g)  # two such rows may still be close
