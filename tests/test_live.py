@@ -21,7 +21,7 @@ from holdfast.training import Functions, Run, train
 from holdfast.values import value
 from holdfast.web import live
 from holdfast.web.live import Live
-from tests.children import holdfast, started, wait_until
+from tests.children import PATIENCE, holdfast, started, wait_until
 
 pytest.importorskip("torch")  # which trains
 
@@ -45,7 +45,9 @@ class Shout(Attack):
 
 
 def looked(at: Live, since: int = 0, epoch: str = "") -> dict[str, Any]:
-    """The changes once a look is over."""
+    """The changes once a look is over that began now; one that began before may have missed them."""
+    while at.scanning:
+        at.over.wait(PATIENCE)
     at.looked = float("-inf")
     told = at.changes({"since": str(since), "epoch": epoch or at.epoch})
     while told["scanning"]:
