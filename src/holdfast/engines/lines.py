@@ -13,7 +13,7 @@ import numpy as np
 from holdfast.decision import Decision
 from holdfast.disk import open_regular
 
-FAR, MAX_TIMES = 5.0, 1e300  # times the middle distance: from where somebody is called far, and the most that is told
+FAR, MAX_TIMES = 5.0, 1e300  # times the middle distance: from where a worker is far, and the most that is written
 
 
 def add(path: Path, line: dict[str, Any], *, follow: bool = False) -> None:

@@ -45,7 +45,7 @@ def bound(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((HOST, port))
-        listener.listen()  # whoever hears the address may come before the server is up
+        listener.listen()  # a client that knows the address may come before the server is up
     except OSError as error:
         listener.close()
         raise BadInput(

@@ -34,7 +34,7 @@ from holdfast.reading import read
 from holdfast.updates import Updates
 
 log = logging.getLogger("flwr.holdfast")
-MAX_LOGGED = 3  # refused replies a round that are told one by one in the log; the journal has all
+MAX_LOGGED = 3  # refused replies per round that the log names one by one; the journal has all
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
