@@ -92,7 +92,7 @@ def accuracies(name: str) -> str:
 def open_questions() -> str:
     """PTM beside one-phase rules and votes with a margin, on the digits: means over the seeds that are complete."""
     groups: dict[tuple[str, str, int], dict[str, float]] = {}
-    for line in (TRAINING / "open_questions.jsonl").read_text().splitlines():
+    for line in (TRAINING / "open_digits.jsonl").read_text().splitlines():
         row = json.loads(line)
         groups.setdefault((row["rule"], row["split"], row["seed"]), {})[row["attack"]] = row["accuracy"]
     splits = list(dict.fromkeys(split for _, split, _ in groups))
