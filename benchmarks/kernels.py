@@ -34,7 +34,7 @@ class Size(NamedTuple):
     slow: int  # of comparisons with a peer
 
 
-SIZES = (Size(35, 14, 115_646, 30, 7), Size(100, 20, 1_000_000, 5, 2))
+SIZES = (Size(35, 14, 115_646, 30, 20), Size(100, 20, 1_000_000, 5, 2))
 QUICK = (Size(11, 3, 2_000, 3, 3), Size(20, 4, 5_000, 3, 3))
 
 
