@@ -319,6 +319,11 @@ class TestPlayground:
             page.uncheck(f"#show-{kind}")
             assert page.locator(f"#plane circle.{kind}").count() == 0
 
+    def test_what_no_answer_can_be_below_stands_under_the_table(self, opened: Open) -> None:
+        page = opened()
+        settled(page)
+        expect(page.locator("#least")).to_contain_text("No answer to these points can have a κ below")
+
     def test_the_liars_walk_until_no_step_hurts_more(self, opened: Open) -> None:
         page = opened()
         page.select_option("#preset", "Empire")

@@ -44,6 +44,7 @@ from holdfast import (
 )
 from holdfast.guarantees.bounds import bounds, everyone
 from holdfast.guarantees.certificate import _promised as promised
+from holdfast.guarantees.certificate import _roundings as roundings
 from holdfast.guarantees.certificate import certificate
 from holdfast.guarantees.certify import Found, Search, answering, load, replayed, resumed, save, search
 from holdfast.guarantees.choose import choose
@@ -484,6 +485,9 @@ def test_a_certificate_never_claims_less_than_the_worst_case(at: int, dtype: Any
         if spread <= 1e-6 * size * (1 if dtype is np.float32 else 1e-6):
             continue  # the honest differ by less than rounding
         assert told.kappa >= true.value * (1 - 1e-6) - 1e-9, (rule, X, f, told)
+        sharp = certificate(decision, X, f=f, sharp=True, bound=True)
+        assert told.kappa >= sharp.kappa >= true.value * (1 - 1e-6) - 1e-9, (rule, X, f, sharp)
+        assert sharp.least is None or sharp.least <= true.value * (1 + 1e-6) + 1e-9, (rule, X, f, sharp)
         masks = subsets(len(X), f)
         far = np.sqrt(np.square(masks @ (wide - F) / masks[0].sum()).sum(axis=1))
         assert told.anywhere >= far.max() * (1 - 1e-4) - 1e-9 * size
@@ -649,6 +653,18 @@ def test_an_answer_that_was_rounded_is_not_certified_as_exact() -> None:
     told = certificate(CWTM(f=1).decide(X), X)
     assert told.kappa >= worst("kappa", CWTM(f=1)(X).astype(float), X.astype(float), 1).value > 0.51
     assert certificate(CWTM(f=1).decide(X.astype(float)), X.astype(float)).kappa < 0.5 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("rule", "times"),
+    [(NearestTo(CWTM(3)), 1 + sqrt(3)), (NNM(3) >> CWTM(3), 2 + sqrt(3)), (CWTM(3), 1.0)],
+)
+def test_rules_that_round_twice_have_both_roundings_added(rule: Any, times: float) -> None:
+    X = (np.random.default_rng(0).normal(size=(7, 40)) + 1000).astype(np.float16)
+    decision = rule.decide(X)
+    told = certificate(decision, X)
+    assert roundings(rule, 7, 3) == pytest.approx(times)
+    assert told.kappa >= worst("kappa", decision.value.astype(float), X.astype(float), 3).value
 
 
 def test_rounding_is_added_to_the_certificate() -> None:

@@ -95,8 +95,17 @@ class TestRounds:
         every = answered(asked)["answers"]
         alone = answered(replace(asked, look=2))["answers"]
         assert [at for at, one in enumerate(alone) if "certificate" in one] == [2]
+        quick, sharp = alone[2].pop("certificate"), every[2].pop("certificate")
         assert alone[2] == every[2]
+        assert quick["kappa"] >= sharp["kappa"] > 0  # at rest there is time for the sharper proof
         assert [one["value"] for one in alone] == [one["value"] for one in every]
+
+    def test_what_no_answer_can_be_below_is_said_at_rest(self) -> None:
+        asked = cloud()
+        told = answered(asked)
+        assert 0 < told["least"] <= min(one["certificate"]["kappa"] for one in told["answers"])
+        assert answered(replace(asked, look=2))["least"] is None
+        assert answered(replace(asked, f=0))["least"] is None
 
     def test_nothing_is_certified_if_more_lie_than_f(self) -> None:
         asked = cloud(liars=5)

@@ -101,11 +101,14 @@ def _vector(x: np.ndarray) -> str:
     return " ".join(f"{value:.6g}" for value in x[:8]) + (" ..." if len(x) > 8 else "")
 
 
-@example("holdfast certificate 'MeanwO(f=4)' sample/worker-*.npz")
+@example("holdfast certificate 'MeanwO(f=4)' sample/worker-*.npz --bound")
 def certificate(
     rule: Annotated[str, typer.Argument(help="As `holdfast rules` lists them.")],
     files: Annotated[list[Path], typer.Argument(help="A file a worker, or one file with a row a worker.")],
     f: Annotated[int | None, typer.Option("--f", help="Liars, for a rule without an f.")] = None,
+    bound: Annotated[
+        bool, typer.Option("--bound", help="Also say what no answer can be below; and look longer for a small κ.")
+    ] = False,
     seed: Annotated[int | None, typer.Option(min=0, help="For rules that draw at random.")] = None,
     max_bytes: Annotated[
         int | None, typer.Option(min=1, help="The most that a file may unpack to; else by the other files.")
@@ -125,7 +128,7 @@ def certificate(
     like = majority(updates) if isinstance(updates, list) else None
     with advising("mend the workers, or raise f"):
         decision = chosen.decide(updates, rng=rng, like=like, names=names)
-    certificate_found = certified(decision, updates, f=f)
+    certificate_found = certified(decision, updates, f=f, sharp=bound, bound=bound)
     dropped = {names[i]: why for i, why in decision.dropped.items()}
     if as_json:
         fields: dict[str, Any] = asdict(certificate_found) | {

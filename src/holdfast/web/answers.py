@@ -16,10 +16,13 @@ from holdfast.errors import BadInput
 from holdfast.experiments.where import short
 from holdfast.guarantees.bounds import bounds, own
 from holdfast.guarantees.certificate import certificate
+from holdfast.guarantees.instance import instance_bound
 from holdfast.jsonable import finite_or_none
 from holdfast.reading import read
 from holdfast.twophase import TwoPhase, Winner
 from holdfast.web.rounds import SECONDS, JsonObject, Round, chosen
+
+ROUNDED = 1e-14  # part by which a squared distance in the plane may be rounded
 
 
 def answered(picture: Round) -> JsonObject:
@@ -29,7 +32,16 @@ def answered(picture: Round) -> JsonObject:
         answer(picture, text, certify=picture.look in (None, i)) if time.monotonic() < until else _late(text)
         for i, text in enumerate(picture.rules)
     ]
-    return {"mean": picture.mean.tolist(), "deviation": picture.deviation, "answers": answers}
+    return {"mean": picture.mean.tolist(), "deviation": picture.deviation, "least": _least(picture), "answers": answers}
+
+
+def _least(picture: Round) -> float | None:
+    """The κ that no answer can be below, once nothing moves any more."""
+    X = picture.X[np.isfinite(picture.X).all(axis=1)]
+    if picture.look is not None or not 0 < 2 * picture.f < len(X):
+        return None
+    apart = X[:, None] - X
+    return instance_bound(np.square(apart).sum(axis=2), picture.f, error=ROUNDED)
 
 
 def _late(text: str) -> JsonObject:
@@ -90,7 +102,7 @@ def promised(rule: Any, n: int, f: int) -> dict[str, str]:
 def _certified(picture: Round, decision: Decision, f: int) -> JsonObject | None:
     """What is certain about this round; `region` is for the honest set that is true here: √κ of its deviations."""
     try:
-        certified = certificate(decision, picture.X, f=f)
+        certified = certificate(decision, picture.X, f=f, sharp=picture.look is None)
     except BadInput:
         return None
     numbers = {

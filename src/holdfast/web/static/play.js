@@ -1,13 +1,13 @@
 // The playground: state, controls, and the question to the server after every change.
 
 import { get, pending, post } from "./api.js";
-import { html } from "./marks.js";
+import { html, say } from "./marks.js";
 import { Plane } from "./plane.js";
 import { saveSvg } from "./save.js";
 import { MOST, clamped, decode, encode, fitted, withF } from "./state.js";
 import { table } from "./table.js";
 import { Walk } from "./walk.js";
-import { election, sentence } from "./words.js";
+import { election, number, sentence } from "./words.js";
 
 const USUAL = ["Average()", "MeanwO(f=5)", "CenterwO(f=5)", "OuterMean(f=5)", "Mean2P(f=5)", "CWTM(f=5)", "GeometricMedian()"];
 const by = (id) => document.getElementById(id);
@@ -105,6 +105,7 @@ function draw() {
   plane.draw(state, told);
   if (!told) return;
   table(by("rules"), told.answers, state.chosen, { choose, remove: without });
+  if (!moving && told.least !== undefined) say(by("least"), told.least === null ? "" : ` No answer to these points can have a κ below ${number(told.least)}, if up to ${state.f} lie.`);
   worker();
   const one = told.answers[state.chosen];
   by("said").textContent = one ? sentence(one, state, story, one.value && plane.beyond(one)) : story || "Add a rule.";
