@@ -94,8 +94,9 @@ paper: install  ## the paper's tables measured again; days, resumable; DATA=fold
 	$(RUN)/holdfast runs paper-runs --export results/paper/runs.jsonl
 	$(RUN)/python benchmarks/report.py
 
-picture: install  ## the picture of sneak and siege in the README
+picture: install  ## the pictures of sneak and siege in the README, and of docs/left-open.md
 	$(RUN)/holdfast picture docs/sneak-siege.svg
+	$(RUN)/python benchmarks/open_pictures.py
 
 screens: browser  ## the pictures of both pages in docs/see.md, in a real browser
 	$(RUN)/python benchmarks/screens.py
