@@ -361,6 +361,19 @@ def test_a_training_without_a_folder_takes_a_new_one(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run-2"]
 
 
+@pytest.mark.parametrize(
+    ("options", "remark"),
+    [
+        ("--attack 'NaN()' --liars 1", "every message of the Byzantine workers was dropped"),
+        ("--attack 'NaN()' --liars 2", "2 workers are Byzantine, and MeanwO(f=1) tolerates 1; all rounds were skipped"),
+        ("--attack 'SignFlip()' --liars 0", "no worker is Byzantine, so nobody sends SignFlip()"),
+    ],
+)
+def test_a_training_that_proves_nothing_says_so_in_its_first_line(tmp_path: Path, options: str, remark: str) -> None:
+    said = run(f"holdfast train --rule 'MeanwO(f=1)' --n 5 --rounds 2 {options}", tmp_path)
+    assert f"; {remark}" in said.splitlines()[0]
+
+
 def test_a_rule_of_two_phases_gives_two_candidates(demo: Path) -> None:
     line = f"holdfast aggregate 'Mean2P(f=4)' {_workers(demo)}"
     assert "take the one that most workers prefer" in run(f"{line} --out both.npz", demo)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast import CWTM, Average, BadInput, CenteredClipping, Mean2P, MeanwO, Numeric, OuterMean, TwoPhase
+from holdfast import CWM, CWTM, Average, BadInput, CenteredClipping, Mean2P, MeanwO, Numeric, OuterMean, TwoPhase
 from holdfast.attacks import (
     VOTERS,
     Attack,
@@ -214,6 +214,42 @@ class TestWhatGoesWrong:
     def test_what_is_not_finite_never_reaches_the_model(self, attack: Any) -> None:
         result = train(settings(rule=Average(), attack=attack, byzantine=2), task=quadratic())
         np.testing.assert_allclose(result.model, TARGETS[:4].mean(axis=0), atol=1e-4)
+
+
+class TestWhatTheResultSaysFirst:
+    def first_line(self, **words: Any) -> str:
+        return str(train(settings(**words), task=quadratic())).splitlines()[0]
+
+    def test_an_attack_that_was_always_dropped_is_no_proof_of_robustness(self) -> None:
+        said = self.first_line(attack=NaN(), byzantine=2, rule=MeanwO(f=2))
+        assert said.endswith("; every message of the Byzantine workers was dropped, so NaN() did not reach the rule)")
+
+    def test_an_attack_without_byzantine_workers_is_no_proof_of_robustness(self) -> None:
+        assert self.first_line(attack=SignFlip()).endswith("; no worker is Byzantine, so nobody sends SignFlip())")
+
+    def test_byzantine_workers_that_never_take_part_are_no_proof_of_robustness(self) -> None:
+        said = self.first_line(attack=SignFlip(), byzantine=1, present=1, rounds=1, seed=1)
+        assert said.endswith("; no Byzantine worker took part in a round, so SignFlip() did not reach the rule)")
+
+    def test_a_training_whose_rounds_were_all_skipped_is_none(self) -> None:
+        said = self.first_line(attack=NaN(), byzantine=3, rule=MeanwO(f=2))
+        assert "20 rounds, 20 of them skipped" in said
+        assert said.endswith("; all rounds were skipped, so the model is the first one)")
+        assert "20 of them skipped" in self.first_line(reject=1e-9)  # the rule answers, and no step is taken
+
+    @pytest.mark.parametrize(("rule", "f"), [(MeanwO(f=2), 2), (CWM(), 2), (MeanwO(f=0), 0), (Mean2P(f=2), 2)])
+    def test_more_byzantine_workers_than_f_are_said_in_python_too(
+        self, rule: Any, f: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        said = self.first_line(attack=SignFlip(), byzantine=3, rule=rule)
+        remark = f"3 workers are Byzantine, and {rule!r} tolerates {f}"
+        assert said.endswith(f"; {remark})")
+        assert remark in [record.message for record in caplog.records if record.levelname == "WARNING"]
+
+    def test_an_ordinary_training_has_no_remarks(self, caplog: pytest.LogCaptureFixture) -> None:
+        for words in ({"attack": SignFlip(), "byzantine": 2, "rule": MeanwO(f=2)}, {}, {"byzantine": 4}):
+            assert train(settings(**words), task=quadratic()).remarks() == []
+        assert not caplog.records
 
 
 class TestWhoCheats:

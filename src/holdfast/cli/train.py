@@ -68,8 +68,6 @@ def train(
     )  # fmt: skip
     run = run.changed(byzantine=run.f if liars is None else liars)
     place = free_folder(run) if out is None else out
-    if 0 < run.f < run.byzantine:
-        say(f"{run.byzantine} workers lie, and {run.rule!r} tolerates {run.f}", err=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Screen(stderr=True)) as bar:
         task = bar.add_task("training", total=rounds, visible=False)
@@ -112,9 +110,8 @@ def summary(result: Result) -> list[str]:
     """What a person wants to know of a finished run."""
     run, final = result.run, result.final
     lost = f", {result.skipped} of them skipped" if result.skipped else ""
-    lines = [
-        f"{run.rule!r} under {run.attack!r}, {run.byzantine} of {run.workers} Byzantine: {run.rounds} rounds{lost}"
-    ]
+    what = f"{run.rule!r} under {run.attack!r}, {run.byzantine} of {run.workers} Byzantine: {run.rounds} rounds{lost}"
+    lines = ["; ".join([what, *result.remarks()])]
     if "accuracy" in final:
         workers = [value for value in final["workers"] if value is not None]
         averaged = result.lines[-1]["averaged"]["accuracy"]
