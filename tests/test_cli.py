@@ -22,6 +22,7 @@ from holdfast.cli.app import app
 from holdfast.cli.example import EXAMPLES
 from holdfast.cli.files import load_all, save
 from holdfast.cli.rules import plain
+from holdfast.errors import install
 from holdfast.rules import CATALOGUE
 from holdfast.twophase import AGGREGATORS
 from tests import children
@@ -330,7 +331,7 @@ def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
 def test_a_missing_extra_names_its_install(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("raise ImportError('no', name='typer')")
     done = children.run(children.holdfast(), cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
-    assert done.stderr.strip() == "holdfast: the command line needs typer; pip install 'holdfast[cli]'"
+    assert done.stderr.strip() == f"holdfast: the command line needs typer; {install('cli')}."
     assert done.returncode == 1
 
 
