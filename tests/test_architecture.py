@@ -13,7 +13,7 @@ from holdfast.rules import CATALOGUE
 SOURCE = Path(holdfast.__file__).parent
 ORDER = [
     {"disk", "errors", "lazy", "npz", "renamed"},
-    {"arrays", "checks", "figures", "journal", "jsonable"},
+    {"arrays", "checks", "definitions", "figures", "journal", "jsonable"},
     {"choice", "places", "structure", "values"},
     {"elections", "host"},
     {"leaves"},

@@ -772,7 +772,7 @@ def test_attacks_do_not_chain_and_say_so() -> None:
 
 
 def test_the_contracts_empty_places() -> None:
-    with pytest.raises(TypeError, match="what it sends"):
+    with pytest.raises(BadInput, match=r"what it sends; define __call__\(self, seen\)\."):
         Attack()(HAND)
     with pytest.raises(TypeError, match="how it votes"):
         Voter()(np.zeros((2, 2)), np.array([1]), np.random.default_rng(0))

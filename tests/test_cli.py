@@ -22,6 +22,7 @@ from holdfast.cli.app import app
 from holdfast.cli.example import EXAMPLES
 from holdfast.cli.files import load_all, save
 from holdfast.cli.rules import plain
+from holdfast.errors import install
 from holdfast.rules import CATALOGUE
 from holdfast.twophase import AGGREGATORS
 from tests import children
@@ -330,7 +331,7 @@ def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
 def test_a_missing_extra_names_its_install(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("raise ImportError('no', name='typer')")
     done = children.run(children.holdfast(), cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
-    assert done.stderr.strip() == "holdfast: the command line needs typer; pip install 'holdfast[cli]'"
+    assert done.stderr.strip() == f"holdfast: the command line needs typer; {install('cli')}."
     assert done.returncode == 1
 
 
@@ -359,6 +360,19 @@ def test_a_training_without_a_folder_takes_a_new_one(tmp_path: Path) -> None:
     assert "record, metrics and model: run-2\n" in run(f"{line} --seed 1", tmp_path)
     assert "record, metrics and model: run\n" in run(line, tmp_path), "the same command finds its run again"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run-2"]
+
+
+@pytest.mark.parametrize(
+    ("options", "remark"),
+    [
+        ("--attack 'NaN()' --liars 1", "every message of the Byzantine workers was dropped"),
+        ("--attack 'NaN()' --liars 2", "2 workers are Byzantine, and MeanwO(f=1) tolerates 1; all rounds were skipped"),
+        ("--attack 'SignFlip()' --liars 0", "no worker is Byzantine, so nobody sends SignFlip()"),
+    ],
+)
+def test_a_training_that_proves_nothing_says_so_in_its_first_line(tmp_path: Path, options: str, remark: str) -> None:
+    said = run(f"holdfast train --rule 'MeanwO(f=1)' --n 5 --rounds 2 {options}", tmp_path)
+    assert f"; {remark}" in said.splitlines()[0]
 
 
 def test_a_rule_of_two_phases_gives_two_candidates(demo: Path) -> None:

@@ -142,7 +142,8 @@ def test_a_missing_extra_is_named(name: str, module: str, monkeypatch: pytest.Mo
     for loaded in [one for one in sys.modules if one.split(".")[0] == module]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(BadInput, match=r"needs .*; pip install 'holdfast\[(data|train)\]'\."):
+    in_a_checkout = r"or in a checkout pip install -c constraints.txt '\.\[(data|train)\]'\."
+    with pytest.raises(BadInput, match=rf"needs .*; pip install 'holdfast\[(data|train)\]', {in_a_checkout}"):
         load(name)
 
 

@@ -312,6 +312,22 @@ def test_silent_nodes_are_named_and_not_asked_to_vote(tmp_path: Path) -> None:
         assert line["no_vote"] == []
 
 
+def test_exceptions_count_against_f_and_silence_does_not(tmp_path: Path) -> None:
+    """Of nine nodes three fail, and MeanwO(f=2) needs five: what they do decides, not how many are left."""
+    RobustStrategy(MeanwO(2), folder=tmp_path / "raise").start(
+        LocalGrid(app(_raises, liars=3), 9), first(), num_rounds=1
+    )
+    (line,) = read_journal(tmp_path / "raise/rounds.jsonl")
+    assert len(line["refused"]) == 3
+    assert "3 were dropped" in line["skipped"]
+    grid = Silent(app(), 9)
+    grid.quiet = (7, 8, 9)
+    RobustStrategy(MeanwO(2), folder=tmp_path / "silent").start(grid, first(), num_rounds=1)
+    (line,) = read_journal(tmp_path / "silent/rounds.jsonl")
+    assert line["silent"] == ["7", "8", "9"]
+    assert "skipped" not in line
+
+
 def test_a_round_with_too_few_is_skipped_and_keeps_the_model(tmp_path: Path) -> None:
     grid = Silent(app(), 9)
     grid.quiet = tuple(range(1, 8))

@@ -79,6 +79,12 @@ class TestNamesOfOtherLibraries:
         with pytest.raises(ImportError, match=r"FoE is named Empire here; write from holdfast\.attacks"):
             from holdfast import FoE  # noqa: F401
 
+    def test_hasattr_of_such_a_name_does_not_raise(self) -> None:
+        assert not hasattr(holdfast, "TrMean")
+        assert getattr(holdfast, "FoE", None) is None
+        with pytest.raises(AttributeError, match="TrMean is named CWTM here; write from holdfast import CWTM"):
+            _ = holdfast.TrMean
+
     def test_a_text_says_the_name_here(self) -> None:
         with pytest.raises(BadInput, match=r"^TrMean is named CWTM here\.$"):
             parse("TrMean(f=2)")

@@ -289,6 +289,11 @@ def test_the_seed_of_a_failure_repeats_it() -> None:
         (lambda seen: seen.honest.mean(axis=0), "plain round"),
         (lambda seen: seen.honest, "plain round"),
         (lambda seen: [None], "plain round"),
+        (lambda seen: [None] * len(seen.own), "plain round"),
+        (lambda seen: np.full_like(seen.own, np.nan), "plain round"),
+        (lambda seen: pytest.importorskip("torch").tensor(seen.own[0]), "plain round"),
+        (lambda seen: list(seen.own[0]), "plain round"),
+        (lambda seen: None, "plain round"),
         (lambda seen: seen.own / seen.honest.std(axis=0).min(), "equal rows"),
         (lambda seen: seen.own * np.float64(2) * np.ones(1), "precision"),
         (lambda seen: seen.own / np.square(seen.honest).sum(), "tiny rounds"),
@@ -318,6 +323,22 @@ def test_labels_of_no_class_are_caught() -> None:
             return y + 1
 
     assert failed(check_attack(Ten(), raises=False)) == {"labels"}
+
+
+def test_rows_of_torch_pass_as_a_training_reads_them() -> None:
+    torch = pytest.importorskip("torch")
+    assert check_attack(lambda seen: torch.tensor(-seen.own)).ok
+    assert check_attack(lambda seen: [torch.tensor(-row) for row in seen.own]).ok
+
+
+def test_broken_messages_pass_if_they_are_declared() -> None:
+    class Break:
+        hostile = True
+
+        def __call__(self, seen: View) -> Any:
+            return 3 * [seen.honest[0][:1]]
+
+    assert check_attack(Break()).ok
 
 
 def test_attacks_that_send_what_cannot_be_used_are_sound() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast import CWTM, Average, BadInput, CenteredClipping, Mean2P, MeanwO, Numeric, OuterMean, TwoPhase
+from holdfast import CWM, CWTM, Average, BadInput, CenteredClipping, Mean2P, MeanwO, Numeric, OuterMean, TwoPhase
 from holdfast.attacks import (
     VOTERS,
     Attack,
@@ -216,13 +216,51 @@ class TestWhatGoesWrong:
         np.testing.assert_allclose(result.model, TARGETS[:4].mean(axis=0), atol=1e-4)
 
 
+class TestWhatTheResultSaysFirst:
+    def first_line(self, **words: Any) -> str:
+        return str(train(settings(**words), task=quadratic())).splitlines()[0]
+
+    def test_an_attack_that_was_always_dropped_is_no_proof_of_robustness(self) -> None:
+        said = self.first_line(attack=NaN(), byzantine=2, rule=MeanwO(f=2))
+        assert said.endswith("; every message of the Byzantine workers was dropped, so NaN() did not reach the rule)")
+
+    def test_an_attack_without_byzantine_workers_is_no_proof_of_robustness(self) -> None:
+        assert self.first_line(attack=SignFlip()).endswith("; no worker is Byzantine, so nobody sends SignFlip())")
+
+    def test_byzantine_workers_that_never_take_part_are_no_proof_of_robustness(self) -> None:
+        said = self.first_line(attack=SignFlip(), byzantine=1, present=1, rounds=1, seed=1)
+        assert said.endswith("; no Byzantine worker took part in a round, so SignFlip() did not reach the rule)")
+
+    def test_a_training_whose_rounds_were_all_skipped_is_none(self) -> None:
+        said = self.first_line(attack=NaN(), byzantine=3, rule=MeanwO(f=2))
+        assert "20 rounds, 20 of them skipped" in said
+        assert said.endswith("; all rounds were skipped, so the model is the first one)")
+        assert "20 of them skipped" in self.first_line(reject=1e-9)  # the rule answers, and no step is taken
+
+    @pytest.mark.parametrize(("rule", "f"), [(MeanwO(f=2), 2), (CWM(), 2), (MeanwO(f=0), 0), (Mean2P(f=2), 2)])
+    def test_more_byzantine_workers_than_f_are_said_in_python_too(
+        self, rule: Any, f: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        said = self.first_line(attack=SignFlip(), byzantine=3, rule=rule)
+        remark = f"3 workers are Byzantine, and {rule!r} tolerates {f}"
+        assert said.endswith(f"; {remark})")
+        assert remark in [record.message for record in caplog.records if record.levelname == "WARNING"]
+
+    def test_an_ordinary_training_has_no_remarks(self, caplog: pytest.LogCaptureFixture) -> None:
+        for words in ({"attack": SignFlip(), "byzantine": 2, "rule": MeanwO(f=2)}, {}, {"byzantine": 4}):
+            assert train(settings(**words), task=quadratic()).remarks() == []
+        assert not caplog.records
+
+
 class TestWhoCheats:
     @pytest.mark.parametrize(
         "made", [None, [], [np.zeros(1), np.zeros((2, 2)), "x"], 3.0, "twice", "one", "text", "object"]
     )
-    def test_a_liar_may_send_anything_and_any_number_of_times(self, made: Any) -> None:
+    def test_a_hostile_attack_may_send_anything_and_any_number_of_times(self, made: Any) -> None:
         @value
         class Odd(Attack):
+            hostile = True
+
             def __call__(self, seen: View) -> Any:
                 rows = {"twice": np.concatenate([seen.own, seen.own]), "one": seen.own[:1]}
                 odd = {"text": np.array(["a"] * len(seen.own)), "object": np.array([None] * len(seen.own))}
@@ -231,6 +269,61 @@ class TestWhoCheats:
         result = train(settings(rule=MeanwO(f=2), attack=Odd(), byzantine=2), task=quadratic())
         assert len(result.lines) == 20
         assert np.isfinite(result.model).all()
+
+    @pytest.mark.parametrize(
+        ("made", "what"),
+        [
+            (lambda seen: seen.own[0], r"an array of shape \(2,\)"),
+            (lambda seen: torch.as_tensor(seen.own[0].copy()), r"an array of shape \(2,\)"),
+            (lambda seen: seen.own[:1], r"an array of shape \(1, 2\)"),
+            (lambda seen: [*seen.own, seen.own[0]], "a list of length 3"),
+            (lambda seen: [row[:1] for row in seen.own], r"a list with a row of shape \(1,\)"),
+            (lambda seen: [None] * len(seen.own), "a list with None"),
+            (lambda seen: 1j * seen.own, "an array of complex128"),
+            (lambda seen: ["a"] * len(seen.own), "a list with a str"),
+            (lambda seen: np.ma.masked_array(seen.own, False), "that cannot be read"),
+            (lambda seen: {"rows": seen.own}, "a dict"),
+            (lambda seen: None, "None"),
+        ],
+    )
+    def test_an_attack_in_the_wrong_form_is_no_silent_peace(self, made: Any, what: str) -> None:
+        with pytest.raises(
+            BadInput, match=rf"^Sends\(\) returned .*{what}.*shape \(2, 2\), or set hostile = True"
+        ) as error:
+            train(settings(attack=Sends(made), byzantine=2), task=quadratic())
+        assert "\n" not in str(error.value)
+
+    @pytest.mark.parametrize("by", [np.nan, np.inf, 1e300])
+    def test_an_attack_that_is_not_finite_by_mistake_is_no_silent_peace(self, by: float) -> None:
+        task = quadratic(first=np.zeros(2, np.float32))
+        with pytest.raises(
+            BadInput, match=r"^Sends\(\) returned rows that are not finite in float32; .*hostile = True"
+        ):
+            train(settings(attack=Sends(lambda seen: np.full((2, 2), by)), byzantine=2), task=task)
+
+    @pytest.mark.parametrize(
+        "made",
+        [
+            lambda seen: torch.as_tensor(-seen.own),
+            lambda seen: torch.as_tensor(-seen.own).requires_grad_(),
+            lambda seen: list(-seen.own),
+            lambda seen: tuple(map(torch.as_tensor, -seen.own)),
+            lambda seen: (-seen.own).tolist(),
+            lambda seen: _jax(-seen.own),
+            lambda seen: list(_jax(-seen.own)),
+        ],
+    )
+    def test_rows_of_any_library_are_an_attack(self, made: Any) -> None:
+        wanted = train(settings(attack=SignFlip(), byzantine=2, rounds=3), task=quadratic())
+        result = train(settings(attack=Sends(made), byzantine=2, rounds=3), task=quadratic())
+        np.testing.assert_allclose(result.model, wanted.model, rtol=1e-6)
+        assert not result.events()
+
+    def test_an_attack_on_a_round_that_diverged_is_let_pass(self) -> None:
+        task = quadratic(update=lambda i, model, t: np.full(2, 1e300))
+        double = Sends(lambda seen: -1e10 * seen.own)
+        result = train(settings(rule=MeanwO(f=2), attack=double, byzantine=2, rounds=1), task=task)
+        assert result.events()[0] == (0, "dropped: 4 and 5 (not finite)")
 
     def test_an_attack_cannot_write_into_what_others_send(self) -> None:
         @value
@@ -514,6 +607,23 @@ class Half(CoordinateRule):
 
     def used(self, block: np.ndarray) -> np.ndarray:
         return np.ones(len(block))
+
+
+@value
+class Sends(Attack):
+    """What a function makes of the view: an attack of a user's own."""
+
+    made: Any
+
+    def __call__(self, seen: View) -> Any:
+        return self.made(seen)
+
+    def __repr__(self) -> str:
+        return "Sends()"
+
+
+def _jax(rows: np.ndarray) -> Any:
+    return pytest.importorskip("jax.numpy").asarray(rows)
 
 
 @value

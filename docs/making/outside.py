@@ -12,6 +12,11 @@ PAGES = {  # a file of the repository -> its page
     "examples/flower/README.md": "example-flower.md",
     "examples/ddp/README.md": "example-ddp.md",
 }
+CODE = {  # a place in the repository -> the page that is made from it; on GitHub, the link leads to the code
+    "src/holdfast/rules": "rules.md",
+    "src/holdfast/attacks": "attacks.md",
+    "src/holdfast/attacks/voters.py": "attacks.md#how-liars-vote",
+}
 LINKS = re.compile(r"\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -25,6 +30,8 @@ def linked(text: str, page: str) -> str:
 
     >>> linked("[a](../CHANGELOG.md), [b](../results/x.json), [c](docs/data.md#x)", "changelog.md")
     '[a](changelog.md), `results/x.json`, [c](data.md#x)'
+    >>> linked("[The rules](../src/holdfast/rules)", "index.md")
+    '[The rules](rules.md)'
     """
     here = next((posixpath.dirname(file) for file, made in PAGES.items() if made == page), "docs")
     return LINKS.sub(lambda found: _link(found, here), text)
@@ -37,6 +44,8 @@ def _link(found: re.Match[str], here: str) -> str:
     file = posixpath.normpath(posixpath.join(here, to)).removeprefix("../")
     if file in PAGES:
         return f"[{words}]({PAGES[file]}{anchor})"
+    if file in CODE:
+        return f"[{words}]({CODE[file]}{anchor})"
     if file.startswith("docs/"):
         return f"[{words}]({file.removeprefix('docs/')}{anchor})"
     return f"`{file}`"

@@ -7,6 +7,7 @@ array([1., 1.])
 """
 
 import importlib as _importlib
+import sys as _sys
 import typing as _typing
 
 from holdfast.decision import Decision
@@ -126,7 +127,11 @@ def __getattr__(name: str) -> _typing.Any:
     if name in _NAMES_ELSEWHERE:
         here = _NAMES_ELSEWHERE[name]
         where = "holdfast" if here in __all__ else "holdfast.attacks"
-        raise ImportError(f"{name} is named {here} here{_difference(name)}; write from {where} import {here}.")
+        hint = f"{name} is named {here} here{_difference(name)}; write from {where} import {here}."
+        # `from holdfast import TrMean` asks hasattr first, and would lose the text of an AttributeError; hasattr of
+        # anybody else must hear one. No class is both errors, so the caller decides.
+        asked_by = _sys._getframe(1).f_globals.get("__name__")
+        raise ImportError(hint) if asked_by == "importlib._bootstrap" else AttributeError(hint)
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
 
 

@@ -78,7 +78,10 @@ class FieldCheck:
         try:
             converted = self.convert(given)
         except (TypeError, ValueError, OverflowError):
-            raise BadInput(f"{type(record).__name__} was given {self.name} = {given!r}; {self.wanted}.") from None
+            shown = repr(given)
+            if "\n" in shown:  # an array in the place of a number
+                shown = f"{' '.join(shown.split())[:40]}..."
+            raise BadInput(f"{type(record).__name__} was given {self.name} = {shown}; {self.wanted}.") from None
         if converted is not given:
             object.__setattr__(record, self.name, converted)
 

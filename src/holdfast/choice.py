@@ -46,6 +46,8 @@ def unscaled(measured: np.ndarray | float, scale: float, power: int) -> np.ndarr
 def checked_weights(who: object, weights: object, shape: tuple[int, ...]) -> np.ndarray:
     """The weights as float64; raises BrokenRule unless they have the shape, are finite, and each row sums to one."""
     wanted = f"the contract asks for real numbers of shape {shape}."
+    if weights is None:
+        raise BrokenRule(f"{who!r} answered with None; {wanted}")
     try:
         given = np.asarray(weights)
     except Exception:  # lists of lists of different lengths, tensors that require grad

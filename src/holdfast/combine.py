@@ -158,11 +158,13 @@ def shares(points: Points, rule: CoordinateRule) -> np.ndarray:
 
     def work(leaf: Leaf, block: Array) -> tuple[Leaf, Array]:
         given: Any = block if isinstance(block, np.ndarray) or rule.portable else leaf.place.fetch(block)
-        used = rule.used(given)
-        if tuple(np.shape(used)) != (block.shape[0],):
-            raise BrokenRule(
-                f"{rule!r} told whom it used in shape {np.shape(used)}; the contract asks for one share a row."
-            )
+        used: Any = rule.used(given)
+        if isinstance(given, np.ndarray):
+            with suppress(ValueError):  # lists of lists of different lengths
+                used = np.asarray(used)
+        if not is_array(used) or tuple(used.shape) != (block.shape[0],) or kind(used) is None:
+            what = f"in shape {tuple(used.shape)}" if is_array(used) else f"by {article(type(used).__name__)}"
+            raise BrokenRule(f"{rule!r} told whom it used {what}; the contract asks for one share a row.")
         return leaf, used * block.shape[1]
 
     counts: dict[Place, list[Array]] = {}

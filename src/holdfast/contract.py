@@ -13,6 +13,7 @@ import numpy as np
 
 from holdfast.arrays import is_array, namespace
 from holdfast.checks import check_field
+from holdfast.definitions import annotations_of
 from holdfast.errors import BadInput
 from holdfast.reading import Reading, read
 from holdfast.values import Tolerance, Value
@@ -43,6 +44,11 @@ class Stage(Value):
     chains: ClassVar[bool] = True  # can stand behind other stages
     answers: ClassVar[bool] = True  # with one vector, whatever n is
     why: ClassVar[str] = "weight zero"  # said of a worker that was excluded
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if type(f := vars(cls).get("f")) is int and "f" not in annotations_of(cls):
+            raise BadInput(f"{cls.__name__} has f = {f} without an annotation; write f: Tolerance = {f}.")
 
     def __post_init__(self) -> None:
         if type(f := vars(self).get("f", 0)) is not int or f < 0:

@@ -10,7 +10,7 @@ from holdfast import combine
 from holdfast.choice import Choice, unscaled
 from holdfast.contract import Rng, Stage
 from holdfast.decision import Decision
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, BrokenRule
 from holdfast.kinds import CoordinateRule, DistanceRule, Mixing, OnePass, check_rng
 from holdfast.mix import measure_for, mix_points, place_start
 from holdfast.points import NotFinite, Points
@@ -109,7 +109,7 @@ def _round(asked: Stage, points: Points, rng: Rng | None, *, explain: bool) -> D
             values = combine.weighted_sum(points, choice.weights)
             weights[rows] = points.over_basis(choice.weights)[: len(rows)]
         case _:
-            raise BadInput(f"{last!r} is no rule that can answer; take a DistanceRule or a CoordinateRule.")
+            raise BrokenRule(f"{last!r} is no rule that can answer; make it a DistanceRule or a CoordinateRule.")
     dropped, note, choice = updates.dropped(), note_of(rule, asked, updates), choice.unscaled(seen.scale)
     if dropped:
         log.info("%r dropped %s", asked, "; ".join(f"{i}: {why}" for i, why in dropped.items()))

@@ -26,13 +26,22 @@ class MissingExtra(BadInput, ImportError):
     Examples
     --------
     >>> from holdfast.errors import MissingExtra
-    >>> str(MissingExtra("a figure", "matplotlib", "plot"))
-    "a figure needs matplotlib; pip install 'holdfast[plot]'."
+    >>> print(MissingExtra("a figure", "matplotlib", "plot"))
+    a figure needs matplotlib; pip install 'holdfast[plot]', or in a checkout pip install -c constraints.txt '.[plot]'.
     """
 
     def __init__(self, what: str, package: str = "", extra: str | None = None) -> None:
-        wanted = f"'holdfast[{extra}]'" if extra else package
-        super().__init__(f"{what} needs {package}; pip install {wanted}." if package else what)
+        how = install(extra) if extra else f"pip install {package}"
+        super().__init__(f"{what} needs {package}; {how}." if package else what)
+
+
+def install(extra: str) -> str:
+    """How to install an extra: from a package index, or in a checkout.
+
+    >>> install("cli")
+    "pip install 'holdfast[cli]', or in a checkout pip install -c constraints.txt '.[cli]'"
+    """
+    return f"pip install 'holdfast[{extra}]', or in a checkout pip install -c constraints.txt '.[{extra}]'"
 
 
 class Unwritable(BadInput):

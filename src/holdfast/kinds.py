@@ -30,7 +30,7 @@ class Mixing(Stage):
 
     def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
         """(centres, points + anchors) squared distances -> (size, points + anchors), rows sum to one."""
-        raise BrokenRule(f"{type(self).__name__} does not say how it mixes.")
+        raise BrokenRule(f"{type(self).__name__} does not say how it mixes; define mix(self, D, rng=None).")
 
     def mix_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The same for workers of different mass, and the masses of the sums; a stage without such a form refuses."""
@@ -46,7 +46,7 @@ class DistanceRule(Stage):
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights | Choice:
         """The weights of the answer, (points + anchors,), summing to one."""
-        raise BrokenRule(f"{type(self).__name__} does not say how it weighs.")
+        raise BrokenRule(f"{type(self).__name__} does not say how it weighs; define weights(self, D, rng=None).")
 
     def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights | Choice:
         """The same for workers of different mass, (points,); a rule without such a form refuses."""
@@ -76,7 +76,7 @@ class CoordinateRule(Stage):
 
     def columns(self, block: Any) -> Any:
         """Return one value for each column: (n, b) -> (b,)."""
-        raise BrokenRule(f"{type(self).__name__} does not say what it does.")
+        raise BrokenRule(f"{type(self).__name__} does not say what it does; define columns(self, block).")
 
     def columns_by_mass(self, block: Any, mass: np.ndarray) -> Any:
         """The same for workers of different mass; a rule without such a form refuses."""
@@ -96,7 +96,7 @@ class OnePass(Stage):
 
     def one_pass(self, updates: Updates) -> Decision:
         """Decide about updates that were read."""
-        raise BrokenRule(f"{type(self).__name__} does not say what it does.")
+        raise BrokenRule(f"{type(self).__name__} does not say what it does; define one_pass(self, updates).")
 
 
 def check_rng(stage: Stage, rng: object) -> None:

@@ -117,7 +117,11 @@ def parse_rule(text: str) -> Stage:
     >>> parse_rule("Krum(f=3)")
     Krum(f=3)
     """
-    rule = parse(text)
+    return require_rule(parse(text), text)
+
+
+def require_rule(rule: object, text: str) -> Stage:
+    """The rule that a text names, if it answers by itself; one of two phases is refused with a sentence."""
     if isinstance(rule, Stage):
         return rule
     if isinstance(rule, TwoPhase):

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import signature
-from typing import TypeVar, dataclass_transform, final
+from typing import TYPE_CHECKING, Self, TypeVar, dataclass_transform, final
 
 from holdfast.checks import Above, AtLeast, Count, NonNegative, Positive, Tolerance, WorkerIndex, check_fields
+from holdfast.definitions import check_decorated, check_init, check_methods, field_hint
 from holdfast.errors import BadInput, plural
 
 __all__ = ["Above", "AtLeast", "Count", "NonNegative", "Positive", "Tolerance", "Value", "WorkerIndex", "value"]
@@ -19,7 +20,11 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True)
 def value(cls: type[T]) -> type[T]:
     """Turn a class into a frozen dataclass without subclasses; its base, `Value`, checks it and writes its text."""
-    made = dataclass(frozen=True, repr=False)(cls)
+    check_init(cls)
+    try:
+        made = dataclass(frozen=True, repr=False)(cls)
+    except (TypeError, ValueError) as error:  # fields in a wrong order, defaults that can change
+        raise BadInput(f"{cls.__name__} cannot be a value: {error}.") from None
     _explain_arguments(made)
     return final(made)
 
@@ -49,7 +54,8 @@ def misfit(make: Callable[..., object], args: Sequence[object], kwargs: Mapping[
         name, names = make.__name__, list(takes.parameters)
         form = f"{name}({', '.join(names)})"
         if strange := [key for key in kwargs if key not in takes.parameters]:
-            return f"{name} was given {strange[0]}=, which it does not have; it is {form}."
+            hint = field_hint(make, strange[0])
+            return f"{name} was given {strange[0]}=, which it does not have; {hint or f'it is {form}'}."
         if len(args) > len(names):
             return f"{name} was given {len(args)} {plural(len(args), 'value')}; write it as {form}."
         given = {*names[: len(args)], *kwargs}
@@ -86,6 +92,18 @@ class Value:
     Traceback (most recent call last):
     holdfast.errors.BadInput: Shrink was given times = 0; times is a whole number, at least 1.
     """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        check_methods(cls)
+
+    if not TYPE_CHECKING:  # so that mypy still checks the arguments of a class without `@value`
+
+        def __new__(cls, *args: object, **kwargs: object) -> Self:
+            """Make the value, if its class is one; a class without `@value` would lose its fields."""
+            if "__dataclass_fields__" not in vars(cls):
+                check_decorated(cls, given=bool(args or kwargs))
+            return super().__new__(cls)
 
     def __post_init__(self) -> None:
         check_fields(self)

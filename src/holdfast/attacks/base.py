@@ -109,6 +109,11 @@ class Attack(Value):
     A data attack maps labels to labels as well. A *sneak* places its rows among the honest ones, a *siege* around them
     (Yi et al. 2024). To write an attack, subclass it with `holdfast.values.value` and define `__call__`.
 
+    A training checks what an attack sends: one row of finite numbers for each Byzantine worker, as an array of numpy,
+    torch or JAX, or as a list of rows. Anything else raises `BadInput`, since the server would drop it and the attack
+    would have no effect. Set `hostile = True` on a class that sends broken messages on purpose, as `NaN` and
+    `Malformed` do.
+
     Examples
     --------
     >>> import numpy as np
@@ -125,6 +130,7 @@ class Attack(Value):
     kind: ClassVar[str] = ""  # sneak or siege
     formula: ClassVar[str] = ""
     source: ClassVar[str] = ""
+    hostile: ClassVar[bool] = False  # sends on purpose what cannot be used
 
     def __call__(self, seen: View) -> Any:
         """Return what the Byzantine workers send.
@@ -136,10 +142,10 @@ class Attack(Value):
 
         Returns
         -------
-        numpy.ndarray of shape (len(seen.own), d), or list
-            One row for each Byzantine worker, or a list of whatever they send instead.
+        array of shape (len(seen.own), d), or list of vectors
+            One row for each Byzantine worker. With `hostile = True`, anything.
         """
-        raise TypeError(f"{type(self).__name__} does not say what it sends")
+        raise BadInput(f"{type(self).__name__} does not say what it sends; define __call__(self, seen).")
 
     def labels(self, y: np.ndarray, classes: int) -> np.ndarray:
         """Return the labels on which a Byzantine worker computes its own update.

@@ -199,6 +199,7 @@ class Inf(Attack):
 
     kind = "siege"
     formula = "∞"
+    hostile = True
 
     def __call__(self, seen: View) -> Rows:
         return np.full_like(seen.own, np.inf)
@@ -222,6 +223,7 @@ class NaN(Attack):
 
     kind = "siege"
     formula = "nan"
+    hostile = True
 
     def __call__(self, seen: View) -> Rows:
         return np.full_like(seen.own, np.nan)
@@ -246,6 +248,7 @@ class Silent(Attack):
 
     kind = "siege"
     formula = "no message"
+    hostile = True
 
     def __call__(self, seen: View) -> list[None]:
         return [None] * len(seen.own)
@@ -265,6 +268,7 @@ class Malformed(Attack):
 
     kind = "siege"
     formula = "wrong shapes"
+    hostile = True
 
     def __call__(self, seen: View) -> list[object]:
         wrong = (seen.honest[0][:-1], np.zeros((2, 2)), "update", {"weight": [1.0]}, None)

@@ -8,6 +8,7 @@ import numpy as np
 
 from holdfast.attacks.base import Attack, Rows, View, copies, gram, lengths, pairwise, spread
 from holdfast.attacks.informed import moments
+from holdfast.attacks.sent import read_rows
 from holdfast.errors import BadInput
 from holdfast.values import WorkerIndex, value
 
@@ -181,11 +182,15 @@ class Spread(Attack):
     def kind(self) -> str:  # type: ignore[override]
         return self.attack.kind
 
+    @property
+    def hostile(self) -> bool:  # type: ignore[override]
+        return self.attack.hostile
+
     def labels(self, y: np.ndarray, classes: int) -> np.ndarray:
         return self.attack.labels(y, classes)
 
     def __call__(self, seen: View) -> Rows:
-        rows = self.attack(seen)
+        rows = read_rows(self.attack, seen)
         if not isinstance(rows, np.ndarray) or not len(rows):
             return rows
         return spread(rows.mean(axis=0), seen.own)

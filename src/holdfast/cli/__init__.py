@@ -19,7 +19,9 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except ImportError as error:
-        sys.exit(_refusal(f"the command line needs {error.name}; pip install 'holdfast[cli]'"))
+        from holdfast.errors import MissingExtra
+
+        sys.exit(_refusal(str(MissingExtra("the command line", error.name or "typer", "cli"))))
     from holdfast.errors import BadInput, BrokenRule
 
     try:

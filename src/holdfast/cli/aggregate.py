@@ -14,6 +14,7 @@ from rich.text import Text
 from holdfast.cli.example import example
 from holdfast.cli.excess import OnExcess, OnExcessOption, advising
 from holdfast.cli.files import check_target, load, load_all, load_each, names_of, save
+from holdfast.cli.own import parse_own
 from holdfast.cli.sizes import allowed_bytes
 from holdfast.cli.wide import Screen, say
 from holdfast.decision import Decision
@@ -21,7 +22,6 @@ from holdfast.errors import BadInput
 from holdfast.jsonable import finite_or_none
 from holdfast.places import fetch
 from holdfast.rules import StreamCenterwO
-from holdfast.spec import parse
 from holdfast.structure import Malformed, flatten, majority, mismatch, shape_of
 from holdfast.twophase import WINNERS, TwoPhase
 
@@ -45,13 +45,14 @@ def aggregate(
 ) -> None:
     """Aggregate updates from npy, npz, safetensors or pt files, and show who was kept, excluded or dropped.
 
-    RULE is written as `holdfast rules` lists them. FILES is one file per worker, or one file with a row per worker. A
-    file is dropped by name if it cannot be read, if it differs from the structure of the majority, or if it unpacks to
-    much more than the others. If more are dropped than the rule tolerates, nothing is aggregated unless --on-excess
+    RULE is written as `holdfast rules` lists them. 'my_rules.py:Crowd(f=4)' or 'package.module:Crowd(f=4)' is a rule of
+    your own; this runs the code of the file or module. FILES is one file per worker, or one file with a row per worker.
+    A file is dropped by name if it cannot be read, if it differs from the structure of the majority, or if it unpacks
+    to much more than the others. If more are dropped than the rule tolerates, nothing is aggregated unless --on-excess
     lower is given. A rule of two phases gives two candidates, between which the workers vote; --out FILE.npz keeps them
     as FILE-inner.npz and FILE-outer.npz.
     """
-    chosen = parse(rule)
+    chosen = parse_own(rule)
     if chosen.random and seed is None:
         raise BadInput(f"{chosen!r} draws at random; add --seed 1.")
     places = {name: _beside(out, name) for name in WINNERS} if isinstance(chosen, TwoPhase) else {"": out}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from typing import Annotated
 
 import typer
@@ -12,7 +10,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from holdfast.cli.example import example
+from holdfast.cli.own import make_importable, parse_own
 from holdfast.cli.wide import Screen, say
+from holdfast.rules.base import Stage
 from holdfast.spec import parse
 from holdfast.testing import Report, Status, check_aggregator, check_rule, find_aggregator
 from holdfast.testing.rules import USUAL
@@ -22,7 +22,9 @@ STYLES = {Status.PASSED: "", Status.FAILED: "red", Status.NOT_PROMISED: "yellow"
 
 @example("holdfast check 'MeanwO(f=3)' --n 15")
 def check(
-    rule: Annotated[str, typer.Argument(help="'MeanwO(f=3)', byzfl:Krum, flower:Bulyan, krum:Krum, or module:name.")],
+    rule: Annotated[
+        str, typer.Argument(help="'MeanwO(f=3)', byzfl:Krum, flower:Bulyan, krum:Krum, FILE.py:NAME or MODULE:NAME.")
+    ],
     f: Annotated[int | None, typer.Option("--f", help="Byzantine workers; else the rule's own f, or 2.")] = None,
     n: Annotated[int | None, typer.Option("--n", help="Workers; else 4f + 3, and at least 11.")] = None,
     oracle: Annotated[str, typer.Option(help="A rule of holdfast that should give the same answers.")] = "",
@@ -30,8 +32,9 @@ def check(
 ) -> None:
     """Check an aggregator: does it obey the laws, and does it withstand f hostile rows?
 
-    RULE is a rule as `holdfast rules` lists them, an aggregator of ByzFL, Flower or krum, or a function of your own as
-    package.module:name. The exit code is 1 if a check fails.
+    RULE is a rule as `holdfast rules` lists them, an aggregator of ByzFL, Flower or krum, or a function or rule of your
+    own as package.module:name, file.py:name or 'file.py:Crowd(f=3)'. This runs the code of the module or file. The
+    exit code is 1 if a check fails.
     """
     report = run(rule, f, n, oracle)
     if as_json:
@@ -45,24 +48,24 @@ def check(
 def run(rule: str, f: int | None, n: int | None, oracle: str) -> Report:
     """The report for the text of a rule."""
     answers = parse(oracle) if oracle else None
-    if ":" not in rule:
-        return check_rule(parse(rule), f=f, n=n, oracle=answers, raises=False)
-    sys.path.insert(0, os.getcwd())  # where `python -m` would look for a module of one's own
-    try:
-        lie = USUAL if f is None else f
-        peer = find_aggregator(rule, f=lie)
-        return check_aggregator(
-            peer.call,
-            f=lie,
-            n=n,
-            name=peer.name,
-            oracle=answers,
-            trusted=peer.trusted,
-            not_promised=peer.not_promised,
-            raises=False,
-        )
-    finally:
-        sys.path.remove(os.getcwd())
+    name, _, made = rule.rpartition(":")
+    if not name or "(" in made:
+        return check_rule(parse_own(rule), f=f, n=n, oracle=answers, raises=False)
+    make_importable(name)
+    lie = USUAL if f is None else f
+    peer = find_aggregator(rule, f=lie)
+    if isinstance(peer.call, Stage):
+        return check_rule(peer.call, f=f, n=n, oracle=answers, raises=False)
+    return check_aggregator(
+        peer.call,
+        f=lie,
+        n=n,
+        name=peer.name,
+        oracle=answers,
+        trusted=peer.trusted,
+        not_promised=peer.not_promised,
+        raises=False,
+    )
 
 
 def show(report: Report) -> None:

@@ -12,12 +12,12 @@ from rich.table import Table
 from holdfast.cli.example import example
 from holdfast.cli.excess import OnExcess, OnExcessOption, advising
 from holdfast.cli.files import load, load_all
+from holdfast.cli.own import HELP, parse_own_rule
 from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput
 from holdfast.reading import read
 from holdfast.report.compare import Comparison, draw
 from holdfast.report.compare import compare as compared
-from holdfast.spec import parse_rule
 from holdfast.structure import majority
 
 RULES = "Average; MeanwO({f}); CenterwO({f}); MeanExact({f}); CWTM({f}); GeometricMedian; NNM({f}) >> CWTM({f})"
@@ -27,7 +27,7 @@ RULES = "Average; MeanwO({f}); CenterwO({f}); MeanExact({f}); CWTM({f}); Geometr
 def compare(
     files: Annotated[list[Path], typer.Argument(help="One file per worker, or one file with a row per worker.")],
     f: Annotated[int, typer.Option(min=0, help="How many may lie; also the f of the optimum.")],
-    rules: Annotated[str, typer.Option(help="Rules, separated by semicolons.")] = "",
+    rules: Annotated[str, typer.Option(help=f"Rules, separated by semicolons. {HELP}.")] = "",
     like: Annotated[Path | None, typer.Option(help="An update of the right structure; else the majority's.")] = None,
     on_excess: OnExcessOption = OnExcess.refuse,
     seed: Annotated[int, typer.Option(min=0, help="For rules that draw at random.")] = 0,
@@ -45,7 +45,7 @@ def compare(
     """
     if plot and plot.suffix not in (".svg", ".png", ".pdf"):
         raise BadInput(f"--plot {plot} was given; the formats are .svg, .png, .pdf.")
-    chosen = [parse_rule(text) for text in (rules or RULES.format(f=f)).split(";") if text.strip()]
+    chosen = [parse_own_rule(text) for text in (rules or RULES.format(f=f)).split(";") if text.strip()]
     updates, names = load_all(files, max_bytes=max_bytes)
     model = load(like) if like else majority(updates) if isinstance(updates, list) else None
     with advising():

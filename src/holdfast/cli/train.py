@@ -10,7 +10,9 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from holdfast.attacks import NAMED, Attack
 from holdfast.cli.example import example
+from holdfast.cli.own import HELP, parse_own
 from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput, listing
 from holdfast.guarantees.bounds import own
@@ -21,8 +23,10 @@ from holdfast.training.folder import NO_LOCK, Folder
 
 @example("holdfast train --rule 'Mean2P(f=8)' --attack 'SignFlip()' --n 20 --liars 8 --rounds 50 --out run")
 def train(
-    rule: Annotated[str, typer.Option(help="A rule, or a two-phase one such as Mean2P(f=8).")] = "MeanwO(f=8)",
-    attack: Annotated[str, typer.Option(help="What the liars send; see holdfast attacks.")] = "NoAttack()",
+    rule: Annotated[str, typer.Option(help=f"A rule, or a two-phase one such as Mean2P(f=8). {HELP}.")] = "MeanwO(f=8)",
+    attack: Annotated[
+        str, typer.Option(help="What the liars send; see holdfast attacks. FILE.py:ATTACK runs the code of a file.")
+    ] = "NoAttack()",
     voter: Annotated[str, typer.Option(help="How the liars vote.")] = "WorseLoss()",
     n: Annotated[int, typer.Option("--n", "--workers", help="Workers.", min=1)] = 20,
     liars: Annotated[int | None, typer.Option(help="How many lie; the rule's f if not said.")] = None,
@@ -56,20 +60,21 @@ def train(
 ) -> None:
     """Train under attack, with live progress; the record, one line per round and the model go to a folder.
 
-    Interrupted or killed, the same command goes on where it was, to the same bits.
+    Interrupted or killed, the same command goes on where it was, to the same bits. A rule of your own is written as
+    'my_rules.py:Crowd(f=4)' or 'package.module:Crowd(f=4)', an attack likewise. This runs the code of the file or
+    module, so name only code that you trust.
     """
     if no_lock:
         os.environ[NO_LOCK] = "1"
     run = Run(
-        rule=rule, attack=attack, voter=voter, workers=n, byzantine=0, data=data, split=split, rounds=rounds,
+        rule=parse_own(rule), attack=parse_own(attack, NAMED, "attack", Attack), voter=voter,
+        workers=n, byzantine=0, data=data, split=split, rounds=rounds,
         batch=batch, lr=lr, momentum=momentum, schedule=schedule, steps=steps, vote_batch=vote_batch or None,
         model=model, device=device, threads=threads, every=every, seed=seed, weight_decay=weight_decay, clip=clip,
         present=present, train=images, test=tests,
     )  # fmt: skip
     run = run.changed(byzantine=run.f if liars is None else liars)
     place = free_folder(run) if out is None else out
-    if 0 < run.f < run.byzantine:
-        say(f"{run.byzantine} workers lie, and {run.rule!r} tolerates {run.f}", err=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Screen(stderr=True)) as bar:
         task = bar.add_task("training", total=rounds, visible=False)
@@ -112,9 +117,8 @@ def summary(result: Result) -> list[str]:
     """What a person wants to know of a finished run."""
     run, final = result.run, result.final
     lost = f", {result.skipped} of them skipped" if result.skipped else ""
-    lines = [
-        f"{run.rule!r} under {run.attack!r}, {run.byzantine} of {run.workers} Byzantine: {run.rounds} rounds{lost}"
-    ]
+    what = f"{run.rule!r} under {run.attack!r}, {run.byzantine} of {run.workers} Byzantine: {run.rounds} rounds{lost}"
+    lines = ["; ".join([what, *result.remarks()])]
     if "accuracy" in final:
         workers = [value for value in final["workers"] if value is not None]
         averaged = result.lines[-1]["averaged"]["accuracy"]

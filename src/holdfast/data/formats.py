@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.data.pickled import plain
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, MissingExtra
 
 LARGEST = 2**31  # bytes; the largest official file, EMNIST's training images, unpacks to a quarter of it
 DENSEST = 1032  # deflate packs at most so many bytes into one
@@ -152,7 +152,7 @@ def sheet(path: Path) -> NDArray[np.uint8]:
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
-        raise BadInput("CIFAR-10 in png sheets needs pillow; pip install 'holdfast[data]'.") from None
+        raise MissingExtra("CIFAR-10 in png sheets", "pillow", "data") from None
     with reading(path, "png sheet of CIFAR-10"):
         try:
             with Image.open(path, formats=["PNG"]) as image:

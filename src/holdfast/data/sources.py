@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.data.dataset import Dataset
 from holdfast.data.layouts import CIFAR10, EMNIST, FEMNIST, MNIST, Layout
-from holdfast.errors import BadInput, MissingExtra
+from holdfast.errors import BadInput, MissingExtra, install
 
 DIGITS = tuple("0123456789")
 CHARACTERS = tuple("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
@@ -35,8 +35,8 @@ class Source:
 
 
 SOURCES = {
-    "digits": Source(1797, DIGITS, (), (), "pip install 'holdfast[train]'"),
-    "mnist-5k": Source(5000, DIGITS, (), (), "pip install 'holdfast[data]'"),
+    "digits": Source(1797, DIGITS, (), (), install("train")),
+    "mnist-5k": Source(5000, DIGITS, (), (), install("data")),
     "mnist": Source(
         70000, DIGITS, MNIST, ("MNIST/raw",), "run holdfast data mnist --get, or put the four idx files into {into}"
     ),

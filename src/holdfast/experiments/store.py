@@ -18,6 +18,7 @@ from holdfast.training import Run
 from holdfast.training.code import read_code
 from holdfast.training.folder import FORMAT, Folder, first_of, in_use, lines_of, read_record
 from holdfast.training.own import named
+from holdfast.training.remarks import is_skipped
 
 __all__ = ["Entry", "Store", "key"]
 
@@ -196,7 +197,7 @@ def summarise_run(
         "rounds": len(lines),
         "outer": round(won.count("outer") / len(won), 4) if won else None,
         "liars": round(sum(lied) / len(lied), 4) if lied else None,
-        "skipped": sum(any(event.startswith("skipped") for event in line.get("events", ())) for line in lines),
+        "skipped": sum(map(is_skipped, lines)),
         "averaged": last.get("averaged", {}).get("accuracy"),
         "workers": last.get("evaluation", {}).get("workers"),
     }

@@ -16,7 +16,7 @@ import numpy as np
 
 from holdfast.disk import write_whole
 from holdfast.driver import decide
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, MissingExtra
 from holdfast.guarantees.bounds import tolerance
 from holdfast.guarantees.criteria import MAX_SETS, SPREADS, check_size, ratios, subsets, worst
 from holdfast.guarantees.instances import drawn, structured
@@ -226,7 +226,7 @@ def _cma() -> Any:
     try:
         import cma  # type: ignore[import-untyped]
     except ImportError:
-        raise BadInput("the search needs cma; pip install 'holdfast[search]'.") from None
+        raise MissingExtra("the search", "cma", "search") from None
     return cma
 
 

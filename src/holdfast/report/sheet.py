@@ -8,7 +8,7 @@ from dataclasses import replace
 from html import escape
 from pathlib import Path
 
-from holdfast.errors import plural
+from holdfast.errors import install, plural
 from holdfast.experiments.store import STATES, Entry
 from holdfast.report.grid import Grid, grids
 from holdfast.report.groups import Group, bare, caption, differing, groups, label, written_value
@@ -19,7 +19,7 @@ from holdfast.report.tables import NOTHING, html
 __all__ = ["write"]
 
 FEW = 60  # runs whose list is open from the beginning
-MISSING = "The figures are left out, for they need matplotlib; pip install 'holdfast[plot]'."
+MISSING = f"The figures are left out, for they need matplotlib; {install('plot')}."
 OVER, BAND = "Accuracy over the rounds", "; bands are one standard deviation over the seeds to each side"
 STYLE = """
 :root { --bg: #fff; --ink: #1b1e22; --soft: #5d6570; --line: #e2e5e9; }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from holdfast.attacks import View
+from holdfast.attacks.sent import Attacker, is_hostile, list_messages, read_rows, require_finite
 from holdfast.errors import BadInput
 from holdfast.rules import MeanwO
 from holdfast.testing.aggregators import COORDINATES, check_size
@@ -19,7 +19,6 @@ from holdfast.testing.report import Plan, Report, Test, run_all
 from holdfast.testing.rounds import gaussian
 
 Array = np.ndarray
-Attacker = Callable[[View], Any]
 CLASSES = 10
 SIZES = {"tiny rounds": 1e-300, "huge rounds": 1e150}
 SHAPES = {
@@ -42,7 +41,8 @@ def check_attack(
 ) -> Report:
     """Check an attack of holdfast, or one of your own.
 
-    An attack is called with a `View` and returns one row for each Byzantine worker, or a list with one entry for each.
+    An attack is called with a `View` and returns one row of finite numbers for each Byzantine worker: an array of
+    numpy, torch or JAX, or a list of rows. An attack with `hostile = True` may send anything.
 
     Parameters
     ----------
@@ -76,7 +76,8 @@ def check_attack(
     True
     >>> report = check_attack(lambda seen: seen.honest.mean(axis=0), raises=False)
     >>> print(report.checks[0].detail)
-    it sends an array of shape (6,) instead of (2, 6)
+    it returned an array of shape (6,); return one row for each Byzantine worker, an array of shape (2, 6), or set
+    hostile = True on its class to send anything.
     """
     if not callable(attack):
         raise BadInput(f"{attack!r} cannot be called; give a function of a View.")
@@ -94,35 +95,23 @@ def view(rng: Rng, h: int, b: int, d: int, size: float = 1.0) -> View:
 
 
 def sent_rows(attack: Attacker, seen: View) -> Array | None:
-    """Return the rows that are sent, as an array; None if they are sent as a list of other things.
+    """Return the rows that are sent, as a training reads them; None if a hostile attack sends other things.
 
     Raises
     ------
     LawBroken
-        If it is not one row for each Byzantine worker.
+        If it is not one row of finite numbers for each Byzantine worker.
     """
-    sent = attack(seen)
-    if isinstance(sent, list):
-        if len(sent) != len(seen.own):
-            raise LawBroken(f"it sends a list of {len(sent)} entries for {len(seen.own)} Byzantine workers")
-        return None
-    rows = np.asarray(sent)
-    if rows.shape != seen.own.shape:
-        raise LawBroken(f"it sends an array of shape {rows.shape} instead of {seen.own.shape}")
-    return rows
-
-
-def _usable(attack: Attacker, n: int, f: int) -> bool:
-    """Whether it sends finite rows to a plain round; others are sent on purpose."""
     try:
-        rows = sent_rows(attack, view(np.random.default_rng(0), n - f, f, COORDINATES))
-        return rows is not None and bool(np.isfinite(rows).all())
-    except Exception:
-        return True
+        sent = read_rows(attack, seen, who="it")
+        require_finite(attack, sent, seen, who="it")
+    except BadInput as refusal:
+        raise LawBroken(str(refusal)) from None
+    return sent if isinstance(sent, np.ndarray) and sent.shape == seen.own.shape else None
 
 
 def _plans(attack: Attacker, n: int, f: int, excuses: Mapping[str, str]) -> Iterator[Plan]:
-    h, usable = n - f, _usable(attack, n, f)
+    h, usable = n - f, not is_hostile(attack)
 
     def plain(rng: Rng) -> None:
         sent_rows(attack, view(rng, h, f, COORDINATES))
@@ -219,7 +208,8 @@ def _labels(attack: Attacker) -> Test:
 def _answered(attack: Attacker, h: int, f: int) -> Test:
     def test(rng: Rng) -> None:
         seen = view(rng, h, f, COORDINATES)
-        got = MeanwO(f=f)([*seen.honest, *attack(seen)], like=seen.honest[0])
+        sent = list_messages(read_rows(attack, seen))[:f]
+        got = MeanwO(f=f)([*seen.honest, *sent], like=seen.honest[0])
         require_vector(got, COORDINATES)
 
     return test

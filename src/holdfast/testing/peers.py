@@ -6,9 +6,11 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -121,8 +123,8 @@ def find_aggregator(text: str, *, f: int) -> Peer:
     ----------
     text : str
         ``"byzfl:Krum"``, ``"flower:Bulyan"`` or ``"krum:MultiKrum"`` for the libraries that are known here;
-        ``"package.module:name"`` for a function of an array, or for a class whose values are such functions. If it has
-        a parameter `f`, it is given f.
+        ``"package.module:name"`` or ``"file.py:name"`` for a function of an array, or for a class whose values are such
+        functions. If it has a parameter `f`, it is given f. The code of the module or file is run.
     f : int
         How many Byzantine workers it must withstand.
 
@@ -144,7 +146,7 @@ def find_aggregator(text: str, *, f: int) -> Peer:
     """
     package, _, name = text.partition(":")
     if not package or not name:
-        raise BadInput(f"{text!r} was given; write a peer as byzfl:Krum, a function as package.module:name.")
+        raise BadInput(f"{text!r} was given; write a peer as byzfl:Krum, a function as module:name or file.py:name.")
     if package not in LIBRARIES:
         return Peer(text, _own(package, name, f))
     load, names = LIBRARIES[package]
@@ -155,7 +157,7 @@ def find_aggregator(text: str, *, f: int) -> Peer:
 
 
 def _own(module: str, name: str, f: int) -> Call:
-    member: Any = _import(module.partition(".")[0], module)
+    member: Any = import_code(module)
     for part in name.split("."):
         if not hasattr(member, part):
             raise BadInput(f"{module} has no {name}; name a function of an array of shape (n, d).")
@@ -176,11 +178,53 @@ def _takes_f(function: Callable[..., Any]) -> bool:
         return False
 
 
+def import_code(where: str) -> ModuleType:
+    """Import a module, or a file whose name ends in .py. This runs its code.
+
+    Raises
+    ------
+    BadInput
+        If there is no such module or file, or if its code raises.
+    """
+    if not where.endswith(".py"):
+        return _import(where.partition(".")[0], where)
+    path = Path(where).resolve()
+    if not path.is_file():
+        raise BadInput(
+            f"{where} is no file; name a file, as in my_rules.py:Crowd, or a module, as in package.module:Crowd."
+        )
+    name = path.stem if path.stem not in sys.modules else f"{path.stem} of {path.parent}"
+    for loaded in (sys.modules.get(path.stem), sys.modules.get(name)):
+        if loaded is not None and getattr(loaded, "__file__", None) == str(path):
+            return loaded
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None  # of a file that ends in .py
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # where annotations and pickles look for it
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise BadInput(f"{where} cannot be imported ({_first_line(error)}); mend the file.") from None
+    return module
+
+
 def _import(package: str, module: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise BadInput(f"{package} cannot be used here ({error}); pip install {package}, or set PYTHONPATH.") from None
+    except Exception as error:
+        raise BadInput(f"{module} cannot be imported ({_first_line(error)}); mend the module.") from None
+
+
+def _first_line(error: Exception) -> str:
+    """The error in one line, with the line of the code that raised it."""
+    text = f"{type(error).__name__}: {' '.join(str(error).split()).rstrip('.')}"
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, SyntaxError) or not frames:
+        return text
+    return f"{text}, line {frames[-1].lineno} of {Path(frames[-1].filename).name}"
 
 
 def _without_init(package: str, module: str) -> ModuleType:

@@ -9,6 +9,7 @@ import numpy as np
 
 from holdfast.attacks import View
 from holdfast.attacks.base import lengths
+from holdfast.attacks.sent import is_finite, list_messages, read_rows, require_finite
 from holdfast.errors import BadInput
 from holdfast.training.run import Run
 from holdfast.training.state import State
@@ -59,8 +60,7 @@ def gather(run: Run, task: Task, state: State, t: int) -> Sent:
         with np.errstate(over="ignore"):
             rows[h:] = lies
         return Sent(who, rows, tuple(events))
-    many = isinstance(lies, (list, tuple)) or (isinstance(lies, np.ndarray) and lies.ndim > 0)
-    messages = list(lies) if many else []
+    messages = list_messages(lies)
     if len(messages) > len(who) - h:
         events.append(f"{len(messages) - len(who) + h} messages too many from the liars, not read")
     messages = (messages + [None] * len(who))[: len(who) - h]
@@ -68,16 +68,20 @@ def gather(run: Run, task: Task, state: State, t: int) -> Sent:
 
 
 def _lies(run: Run, task: Task, state: State, who: np.ndarray, rows: np.ndarray, t: int) -> Any:
-    """What the liars send; honest rows that are not finite would spoil an attack, so it does not look at them."""
+    """What the liars send, checked; honest rows that are not finite would spoil an attack, so it does not see them."""
     with np.errstate(all="ignore"):
-        lies = run.attack(_view(run, task, state, who, rows, t))
-        if isinstance(lies, np.ndarray) and lies.dtype.kind == "f" and not np.isfinite(lies.sum()):
-            h = int((who < run.honest).sum())
-            sound = np.isfinite(rows).all(axis=1)
-            if not sound.all() and sound[:h].any():
-                whole = np.where(sound[:, None], rows, 0)  # of a liar's own row nothing is left
-                there = sound | (np.arange(len(who)) >= h)
-                return run.attack(_view(run, task, state, who[there], whole[there], t))
+        seen = _view(run, task, state, who, rows, t)
+        lies = read_rows(run.attack, seen)
+        if is_finite(lies, seen.own):
+            return lies
+        h = int((who < run.honest).sum())
+        sound = np.isfinite(rows).all(axis=1)
+        if not sound.all() and sound[:h].any():
+            whole = np.where(sound[:, None], rows, 0)  # of a liar's own row nothing is left
+            there = sound | (np.arange(len(who)) >= h)
+            seen = _view(run, task, state, who[there], whole[there], t)
+            lies = read_rows(run.attack, seen)
+        require_finite(run.attack, lies, seen)
     return lies
 
 

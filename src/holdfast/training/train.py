@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import logging
 import signal
 import threading
 import time
@@ -20,10 +21,12 @@ from holdfast.jsonable import to_json
 from holdfast.training.folder import OWN, Folder
 from holdfast.training.loop import rashb, two_phase_rashb
 from holdfast.training.own import known
+from holdfast.training.remarks import is_skipped, remarks_on_rounds, remarks_on_run
 from holdfast.training.run import Run
 from holdfast.training.state import State
 from holdfast.training.task import Task
 
+log = logging.getLogger("holdfast")
 Line = dict[str, Any]
 Listener = Callable[[Line], None]
 SAVE = 2.0  # seconds between checkpoints
@@ -104,13 +107,25 @@ class Result:
 
     @property
     def skipped(self) -> int:
-        """How many rounds were skipped: the rule refused what was sent, and the model stayed."""
-        return sum(not line["kept"] for line in self.lines)
+        """How many rounds were skipped: the rule refused, or its step was rejected, and the model stayed."""
+        return sum(map(is_skipped, self.lines))
+
+    def remarks(self) -> list[str]:
+        """Return what a reader must know before the numbers; empty if there is nothing.
+
+        Returns
+        -------
+        list of str
+            One text for each of these: more workers are Byzantine than the rule tolerates; an attack was set, but no
+            worker is Byzantine; no message of a Byzantine worker reached the rule; all rounds were skipped.
+        """
+        return [*remarks_on_run(self.run), *remarks_on_rounds(self.run, self.lines)]
 
     def __repr__(self) -> str:
         accuracy = f", accuracy {self.accuracy:.4f}" if "accuracy" in self.final else ""
         lost = f", {self.skipped} of them skipped" if self.skipped else ""
-        return f"Result({self.run.rule!r} under {self.run.attack!r}: {len(self.lines)} rounds{lost}{accuracy})"
+        rounds = f"{len(self.lines)} rounds{lost}{accuracy}"
+        return f"Result({'; '.join([f'{self.run.rule!r} under {self.run.attack!r}: {rounds}', *self.remarks()])})"
 
     def events(self) -> list[tuple[int, str]]:
         """Return (round, what happened) of all that was out of the ordinary."""
@@ -160,6 +175,11 @@ def train(
     Unwritable
         If the folder cannot be written.
 
+    Notes
+    -----
+    A run with more Byzantine workers than the rule tolerates is carried out. The log warns of it, and so does the text
+    of the result (`Result.remarks`). The same holds for an attack without a Byzantine worker.
+
     Examples
     --------
     >>> import numpy as np
@@ -178,6 +198,8 @@ def train(
     place = None if folder is None else Folder(Path(folder), run, OWN if task is None else fingerprint(task))
     if place and place.done:
         return Result(run, place.whole(), *place.models())
+    for remark in remarks_on_run(run):
+        log.warning("%s", remark)
     with threads(run.threads):
         task = task or _workers(run, data)
         if task.workers != run.workers:
