@@ -116,7 +116,7 @@ class StreamCenterwO(OnePass):
         return announced(stream.result())
 
     def one_pass(self, updates: Updates) -> Decision:
-        if updates.mass is not None:
+        if updates.weights is not None:
             raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
         updates.look()
         stream = self.open(on_excess=updates.on_excess)

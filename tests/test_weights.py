@@ -1,0 +1,236 @@
+"""Workers that count differently: the law of copies, equal weights, scaling, absent workers, refusals, caps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from holdfast import (
+    CWM,
+    CWTM,
+    MDA,
+    NNM,
+    PTM,
+    Average,
+    BadInput,
+    CenteredClipping,
+    CenterwO,
+    Clip,
+    GeometricMedian,
+    Krum,
+    MeaMed,
+    MeanwO,
+    MedianwO,
+    Medoid,
+    NearestTo,
+    NormBoundedMean,
+    OuterCenter,
+    OuterMean,
+    StreamCenterwO,
+    TooManyFaults,
+    cap,
+)
+from holdfast.masses import heaviest
+
+WITHOUT_F = (Average(), CWM(), CWM(lower=True), GeometricMedian(), Medoid(), NormBoundedMean(tau=1.0))
+MADE: tuple[Any, ...] = (
+    *(lambda f, rule=rule: rule for rule in WITHOUT_F),
+    lambda f: GeometricMedian(iterations=1),
+    lambda f: CenteredClipping(tau=1.0, iterations=3),
+    lambda f: CWTM(f),
+    lambda f: MeaMed(f),
+    lambda f: MeanwO(f),
+    lambda f: MeanwO(f, refine=3),
+    lambda f: CenterwO(f),
+    lambda f: OuterMean(f),
+    lambda f: OuterCenter(f),
+    lambda f: MedianwO(f),
+    lambda f: PTM(f),
+    lambda f: NearestTo(CWTM(f)),
+    lambda f: NearestTo(GeometricMedian(), f=f),
+    lambda f: NNM(f) >> CWTM(f),
+    lambda f: NNM(f) >> MeanwO(f),
+    lambda f: Clip(1.0) >> CWM(),
+)
+NAMES = [repr(make(2)) for make in MADE]
+UNBOUNDED = ("Average", "Outer", "Clip", "NormBounded", "iterations=1")  # or bounded in other units
+BOUNDED = [name for name in NAMES if not any(word in name for word in UNBOUNDED)]
+
+
+def drawn(seed: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """A round with whole-number weights of which the f heaviest hold less than half."""
+    rng = np.random.default_rng(seed)
+    while True:
+        n, d = int(rng.integers(4, 10)), int(rng.integers(1, 6))
+        f = int(rng.integers(1, (n - 1) // 2 + 1))
+        w = rng.integers(1, 8, n)
+        if 2 * heaviest(w, f) < w.sum() and len(set(w)) > 1:
+            X = rng.normal(size=(n, d))
+            if seed % 3 == 1:
+                X[:f] += 30
+            return X, w, f
+
+
+def close(rule: Any) -> float:
+    """How near the two answers must be: medians and principal axes are searched for."""
+    return 1e-5 if "Geometric" in repr(rule) else 1e-8
+
+
+@pytest.mark.parametrize("make", MADE, ids=NAMES)
+@pytest.mark.parametrize("torch_too", [False, True], ids=["numpy", "torch"])
+def test_a_whole_weight_counts_as_that_many_copies(make: Any, torch_too: bool) -> None:
+    if "refine" in repr(make(2)):
+        pytest.skip("copies of the best centre would take the places of others")
+    for seed in range(60):
+        X, w, f = drawn(seed)
+        rule, many = make(f), make(int(heaviest(w, f)))
+        copies = np.repeat(X, w, axis=0)
+        given = torch.from_numpy(X) if torch_too else X
+        found, wanted = np.asarray(rule(given, weights=w)), many(copies)
+        scale = np.abs(X).max()
+        assert np.abs(found - wanted).max() <= close(rule) * scale, (rule, X.tolist(), w.tolist())
+
+
+@pytest.mark.parametrize("make", MADE, ids=NAMES)
+def test_equal_weights_give_the_same_bits(make: Any) -> None:
+    for seed in range(10):
+        X, _, f = drawn(seed)
+        for weight in (1, 0.3, 7e5):
+            weighted = make(f).decide(X, weights=np.full(len(X), weight))
+            plain = make(f).decide(X)
+            assert np.array_equal(weighted.value, plain.value)
+            assert np.array_equal(weighted.weights, plain.weights)
+
+
+@pytest.mark.parametrize("make", MADE, ids=NAMES)
+def test_only_the_proportions_count_and_weight_zero_is_absent(make: Any) -> None:
+    for seed in range(10):
+        X, w, f = drawn(seed)
+        rule, first = make(f), make(f)(X, weights=w)
+        assert np.array_equal(rule(X, weights=w * 1024), first)
+        if "NNM" not in repr(rule):  # whose mixtures coincide, so that rounding breaks ties
+            assert np.abs(rule(X, weights=w * 0.1) - first).max() <= close(rule) * np.abs(X).max()
+        more = np.vstack([X[:1] * np.nan, X, X[:1] + 1e6])
+        decision = rule.decide(more, weights=[0, *w, 0])
+        assert np.abs(decision.value - first).max() <= 1e-9 * np.abs(X).max()  # rows are added in another order
+        assert decision.dropped == {}
+        assert not decision.lowered
+
+
+@pytest.mark.parametrize("make", [make for make in MADE if repr(make(2)) in BOUNDED])
+def test_rounding_of_masses_leaves_no_door_for_a_huge_value(make: Any) -> None:
+    rng = np.random.default_rng(0)
+    for seed in range(30):
+        X = np.random.default_rng(seed).normal(size=(9, 4))
+        w = rng.uniform(0.1, 0.3, 9)
+        if 2 * heaviest(w, 2) >= w.sum():
+            continue
+        honest = make(2)(X, weights=w)
+        for huge in (1e30, 1e300):
+            bad = X.copy()
+            bad[[int(w.argmax()), int(np.argsort(w)[-2])]] = huge
+            assert np.abs(make(2)(bad, weights=w)).max() < 100, (make(2), seed, huge, honest)
+            narrow = np.minimum(bad, 1e38).astype(np.float32)
+            assert np.abs(make(2)(narrow, weights=w)).max() < 100
+            assert np.abs(np.asarray(make(2)(torch.from_numpy(narrow), weights=w))).max() < 100
+
+
+@pytest.mark.parametrize("make", MADE, ids=NAMES)
+def test_blocks_of_float32_and_dicts_are_weighted_alike(make: Any) -> None:
+    X, w, f = drawn(7)
+    rule, wanted = make(f), make(f)(X, weights=w)
+    narrow = rule(X.astype(np.float32), weights=w.tolist())
+    assert narrow.dtype == np.float32
+    assert np.abs(narrow - wanted).max() <= 1e-4 * np.abs(X).max()
+    parts = rule([{"a": row[:1], "b": row[1:]} for row in X], weights=torch.tensor(w))
+    assert np.abs(np.concatenate([parts["a"], parts["b"]]) - wanted).max() <= close(rule) * np.abs(X).max()
+
+
+def test_whom_a_weighted_rule_used_is_told() -> None:
+    X = np.array([[0.0], [1.0], [2.0], [3.0], [90.0]])
+    decision = CWTM(1).decide(X, weights=[1, 1, 1, 2, 2])
+    assert decision.kept == (2, 3)  # two thirds of the mass are trimmed, half of it on each side
+    assert decision.value == pytest.approx((2 * 1 + 3 * 2) / 3)
+    assert MeanwO(1).decide(X, weights=[1, 1, 1, 2, 2]).weights == pytest.approx([0.2, 0.2, 0.2, 0.4, 0])
+
+
+@pytest.mark.parametrize(
+    ("weights", "why"),
+    [
+        ([1, 1, 1], r"3 weights for 5 updates"),
+        ([1, 1, -1, 1, 1], r"the weight -1 for worker 2"),
+        ([1, 1, np.nan, 1, 1], r"the weight nan for worker 2"),
+        ([1, 1, np.inf, 1, 1], r"the weight inf for worker 2"),
+        ([0, 0, 0, 0, 0], r"all 0"),
+        ("abc", r"a str"),
+        ([[1, 1], [1, 1]], r"a list"),
+        ({"a": 1}, r"a dict"),
+        (5, r"an int"),
+    ],
+)
+def test_weights_that_cannot_be_used_are_refused_in_one_sentence(weights: Any, why: str) -> None:
+    with pytest.raises(BadInput, match=why):
+        MeanwO(1)(np.eye(5), weights=weights)
+
+
+@pytest.mark.parametrize("rule", [Krum(1), MDA(1), StreamCenterwO(1), MeanwO(1, ties="all")])
+def test_a_rule_without_a_weighted_form_refuses_by_name(rule: Any) -> None:
+    with pytest.raises(BadInput, match=r"has no weighted form"):
+        rule(np.eye(7), weights=[1, 2, 1, 1, 1, 1, 1])
+
+
+def test_weights_of_which_f_workers_hold_a_half_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"the 1 heaviest worker holds 90%.*cap the weights"):
+        MeanwO(1)(np.eye(5), weights=[36, 1, 1, 1, 1])
+    assert MeanwO(1)(np.eye(5), weights=cap([36, 1, 1, 1, 1], f=1)).shape == (5,)
+
+
+def test_broken_updates_of_weighted_workers_are_dropped_as_always() -> None:
+    X = np.random.default_rng(0).normal(size=(7, 3))
+    X[2] = np.nan
+    w = np.array([1, 2, 3, 2, 1, 2, 1])
+    decision = MeanwO(2).decide(X, weights=w)
+    assert decision.dropped == {2: "not finite"}
+    rest = np.delete(np.arange(7), 2)
+    assert np.array_equal(decision.value, MeanwO(2)(X[rest], weights=w[rest]))
+    X[[1, 3]] = np.inf
+    with pytest.raises(TooManyFaults):
+        MeanwO(2)(X, weights=w)
+
+
+class TestCap:
+    def test_the_limit_is_the_largest_that_keeps_the_share(self) -> None:
+        rng = np.random.default_rng(0)
+        for _ in range(300):
+            n = int(rng.integers(3, 12))
+            f = int(rng.integers(1, (n - 1) // 2 + 1))
+            w = np.round(np.exp(rng.normal(0, 2, n)), 3)
+            share = rng.uniform(f / n, 0.5)
+            found = cap(w, f, share)
+            assert heaviest(found.weights, f) <= share * found.weights.sum() * (1 + 1e-9)
+            assert found.share == pytest.approx(heaviest(found.weights, f) / found.weights.sum())
+            if found.limit < np.inf:
+                larger = np.minimum(w, found.limit * 1.001)
+                assert heaviest(larger, f) > share * larger.sum()
+                assert found.capped == tuple(np.flatnonzero(w > found.limit))
+
+    def test_weights_that_are_even_enough_stay(self) -> None:
+        found = cap([1, 2, 1, 1, 2], f=1)
+        assert found.capped == ()
+        assert np.array_equal(found.weights, [1, 2, 1, 1, 2])
+
+    def test_a_declared_billion_counts_no_more_than_the_limit(self) -> None:
+        counts = [100, 120, 90, 110, 130, 95, 105]
+        honest = cap(counts, f=2)
+        lied = cap([*counts[:-1], 10**9], f=2)
+        assert honest.capped == ()
+        assert lied.weights[-1] < 300
+        assert lied.share <= 4 / 7
+
+    @pytest.mark.parametrize(("f", "share"), [(2, 0.3), (2, 0.5), (2, 0.9), (1, float("nan")), (-1, 0.2), (1, "x")])
+    def test_a_share_that_no_limit_can_keep_is_refused(self, f: Any, share: Any) -> None:
+        with pytest.raises(BadInput):
+            cap([1, 2, 3, 4, 5], f, share)
