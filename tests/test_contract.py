@@ -355,7 +355,7 @@ class TestMass:
             def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> np.ndarray:
                 return mass
 
-        with pytest.raises(BrokenRule, match=r"Heavy\(\) answered with weights that sum to 2;"):
+        with pytest.raises(BrokenRule, match=r"Heavy\(\) answered with weights that sum to 8;"):
             decide(Heavy(), read(X, "test", weights=self.MASS))
 
 

@@ -22,6 +22,7 @@ from holdfast import (
     GeometricMedian,
     Krum,
     MeaMed,
+    Mean2P,
     MeanwO,
     MedianwO,
     Medoid,
@@ -33,6 +34,7 @@ from holdfast import (
     TooManyFaults,
     cap,
 )
+from holdfast.guarantees.certificate import certificate
 from holdfast.masses import heaviest
 
 WITHOUT_F = (Average(), CWM(), CWM(lower=True), GeometricMedian(), Medoid(), NormBoundedMean(tau=1.0))
@@ -157,6 +159,24 @@ def test_whom_a_weighted_rule_used_is_told() -> None:
     assert MeanwO(1).decide(X, weights=[1, 1, 1, 2, 2]).weights == pytest.approx([0.2, 0.2, 0.2, 0.4, 0])
 
 
+def test_a_decision_tells_the_weights_and_the_cap() -> None:
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    decision = MeanwO(1).decide(X, weights=cap([10, 12, 0, 9, 11, 10**9], f=1))
+    assert decision.masses is not None
+    assert decision.masses.capped == (5,)
+    assert "any 1 hold at most 35% of the weight; capped at" in str(decision)
+    assert "2       absent" in str(decision)
+    with pytest.raises(BadInput, match="certificates are for rounds without weights"):
+        certificate(decision, X)
+
+
+def test_both_candidates_of_two_phases_are_weighted() -> None:
+    X, w, f = drawn(5)
+    both = Mean2P(f).propose(X, weights=w)
+    assert np.array_equal(both.inner.value, MeanwO(f)(X, weights=w))
+    assert np.array_equal(both.outer.value, OuterMean(f)(X, weights=w))
+
+
 @pytest.mark.parametrize(
     ("weights", "why"),
     [
@@ -211,7 +231,7 @@ class TestCap:
             share = rng.uniform(f / n, 0.5)
             found = cap(w, f, share)
             assert heaviest(found.weights, f) <= share * found.weights.sum() * (1 + 1e-9)
-            assert found.share == pytest.approx(heaviest(found.weights, f) / found.weights.sum())
+            assert found.share_of(f) == pytest.approx(heaviest(found.weights, f) / found.weights.sum())
             if found.limit < np.inf:
                 larger = np.minimum(w, found.limit * 1.001)
                 assert heaviest(larger, f) > share * larger.sum()
@@ -228,7 +248,7 @@ class TestCap:
         lied = cap([*counts[:-1], 10**9], f=2)
         assert honest.capped == ()
         assert lied.weights[-1] < 300
-        assert lied.share <= 4 / 7
+        assert lied.share_of(2) <= 4 / 7
 
     @pytest.mark.parametrize(("f", "share"), [(2, 0.3), (2, 0.5), (2, 0.9), (1, float("nan")), (-1, 0.2), (1, "x")])
     def test_a_share_that_no_limit_can_keep_is_refused(self, f: Any, share: Any) -> None:

@@ -132,4 +132,5 @@ def _round(asked: Stage, points: Points, rng: Rng | None, *, explain: bool) -> D
         note=note,
         ball=None if choice.ball is None or points.mix is not None else (int(rows[choice.ball[0]]), choice.ball[1]),
         measure="share" if isinstance(last, CoordinateRule) else "weight",
+        masses=updates.masses,
     )

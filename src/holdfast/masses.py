@@ -16,26 +16,24 @@ from holdfast.checks import check_whole
 from holdfast.errors import BadInput, article
 from holdfast.places import fetch
 
-__all__ = ["Capped", "cap"]
+__all__ = ["Masses", "cap"]
 
 FINE, NARROW = 2.0**40, 2.0**22  # totals of masses that are no whole numbers; of those that float32 adds up exactly
 DENOMINATORS = 64  # by which ratios of weights are multiplied in search of whole numbers
 
 
 @dataclass(frozen=True, eq=False)
-class Capped:
-    """Weights under a cap, and what the cap did; pass it as `weights=`.
+class Masses:
+    """How much each worker counts, before and after a cap; pass it as `weights=`.
 
     Parameters
     ----------
     weights : numpy.ndarray
-        The weights after the cap.
+        The weights that count, one for each worker.
     given : numpy.ndarray
-        The weights before.
+        The weights before a cap.
     limit : float
         No weight is larger. Infinite: nobody was capped.
-    share : float
-        The part of the total that the f heaviest workers hold after the cap.
 
     Examples
     --------
@@ -46,20 +44,41 @@ class Capped:
 
     weights: np.ndarray
     given: np.ndarray
-    limit: float
-    share: float
+    limit: float = np.inf
 
     @property
     def capped(self) -> tuple[int, ...]:
         """The workers whose weight was lowered."""
         return tuple(map(int, np.flatnonzero(self.weights < self.given)))
 
+    def share_of(self, f: int) -> float:
+        """Return the largest part of the total that any f workers hold.
+
+        Parameters
+        ----------
+        f : int
+            How many workers.
+
+        Returns
+        -------
+        float
+            Their part, after the cap.
+        """
+        return heaviest(self.weights, f) / float(self.weights.sum())
+
+
+def read_masses(given: object, n: int, who: str) -> Masses:
+    """What was passed as `weights=`, checked."""
+    if not isinstance(given, Masses):
+        weights = check_weights(given, n, who)
+        return Masses(weights, weights)
+    check_weights(given.weights, n, who)
+    return given
+
 
 def check_weights(given: object, n: int, who: str) -> np.ndarray:
     """The weights of n workers as float64: finite, none negative, not all zero; else BadInput."""
     wanted = "give one finite number for each worker, at least 0"
-    if isinstance(given, Capped):
-        given = given.weights
     try:
         numbers = fetch(given) if is_array(given) else np.asarray(given)
         weights = np.array(numbers, float) if numbers.dtype.kind in "fiu" else None
@@ -78,13 +97,13 @@ def check_weights(given: object, n: int, who: str) -> np.ndarray:
     return weights
 
 
-def masses(weights: np.ndarray) -> np.ndarray | None:
+def whole_masses(weights: np.ndarray) -> np.ndarray | None:
     """Weights as whole numbers in their proportions, so that sums are exact; None if all are equal.
 
     Rounding would otherwise leave a sliver of weight on a value that should have none, and that value may be huge.
     Weights without a small common unit are rounded to a part 2^-40 of their sum.
 
-    >>> masses(np.array([0.1, 0.3, 0.25]))
+    >>> whole_masses(np.array([0.1, 0.3, 0.25]))
     array([2., 6., 5.])
     """
     if (weights == weights[0]).all():
@@ -157,7 +176,7 @@ def farthest_taken(squares: np.ndarray, taken: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(taken > 0, squares, -np.inf).max(axis=1))
 
 
-def cap(weights: Sequence[float] | np.ndarray, f: int, share: float | None = None) -> Capped:
+def cap(weights: Sequence[float] | np.ndarray, f: int, share: float | None = None) -> Masses:
     """Lower the largest weights, so that no f workers hold more than a share of the total.
 
     Parameters
@@ -172,7 +191,7 @@ def cap(weights: Sequence[float] | np.ndarray, f: int, share: float | None = Non
 
     Returns
     -------
-    Capped
+    Masses
         The new weights, the limit, and who was capped.
 
     Raises
@@ -202,10 +221,9 @@ def cap(weights: Sequence[float] | np.ndarray, f: int, share: float | None = Non
             f"it must be below 1/2 and at least f/n = {f / n:.3g}."
         )
     if f == 0 or heaviest(given, f) <= share * given.sum():
-        return Capped(given, given, np.inf, heaviest(given, f) / float(given.sum()))
+        return Masses(given, given)
     limit = _limit(given, f, float(share))
-    capped = np.minimum(given, limit)
-    return Capped(capped, given, limit, heaviest(capped, f) / float(capped.sum()))
+    return Masses(np.minimum(given, limit), given, limit)
 
 
 def _limit(given: np.ndarray, f: int, share: float) -> float:

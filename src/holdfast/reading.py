@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack, get_args
 from holdfast.arrays import Array, device, is_array, kind, library, viewed
 from holdfast.errors import BadInput, article, listing
 from holdfast.leaves import Places, leaf
-from holdfast.masses import check_weights
+from holdfast.masses import read_masses
 from holdfast.structure import (
     Entry,
     Flat,
@@ -84,13 +84,13 @@ def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
             raise BadInput(f"{who} was given updates that were read before; pass like and measure to read().")
         if reading.get("on_excess", X.on_excess) != X.on_excess:
             X = replace(X, on_excess=on_excess)
-        return X if reading.get("weights") is None else X.weighted(check_weights(reading["weights"], X.n, who))
+        return X if reading.get("weights") is None else X.weighted(read_masses(reading["weights"], X.n, who))
     updates = _from_matrix(X, who, like, measure) if is_array(X) else _from_rows(X, who, like, measure)
     updates.on_excess, updates.names = on_excess, reading.get("names")
     if updates.names is not None and len(updates.names) != updates.n:
         raise BadInput(f"{who} was given {len(updates.names)} names for {updates.n} updates; give one name each.")
     if reading.get("weights") is not None:
-        updates = updates.weighted(check_weights(reading["weights"], updates.n, who))
+        updates = updates.weighted(read_masses(reading["weights"], updates.n, who))
     if sum(part.size for part in updates.leaves) == 0:
         raise BadInput(f"{who} was given empty updates; send at least one number a worker.")
     if not updates.distant:

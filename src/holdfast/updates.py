@@ -15,7 +15,7 @@ import numpy as np
 from holdfast.arrays import Array
 from holdfast.errors import BadInput
 from holdfast.leaves import Leaf, columns
-from holdfast.masses import masses
+from holdfast.masses import Masses, whole_masses
 from holdfast.places import Place
 from holdfast.structure import (
     Malformed,
@@ -50,7 +50,7 @@ class Updates:
     """n updates read alike, and what was learned about their rows.
 
     `malformed` names the rows that could not be read, with the reason; `silent` are those of them that sent nothing.
-    `weights` say how much each worker counts (None: all alike); who has weight 0 is absent. `names` are the workers'
+    `masses` say how much each worker counts (None: all alike); who has weight 0 is absent. `names` are the workers'
     names in sentences (None: their row numbers). `refused` counts updates that came and were refused before they were
     read: they count as dropped.
 
@@ -63,7 +63,7 @@ class Updates:
     rebuild: Callable[[Iterator[object]], object]
     malformed: dict[int, str]
     silent: frozenset[int] = frozenset()
-    weights: np.ndarray | None = None
+    masses: Masses | None = None
     refused: int = 0
     on_excess: OnExcess = "refuse"
     names: Sequence[object] | None = None
@@ -81,17 +81,17 @@ class Updates:
         """The entries that count in distances."""
         return [leaf for leaf in self.leaves if leaf.measured]
 
-    def weighted(self, weights: np.ndarray) -> Updates:
+    def weighted(self, masses: Masses) -> Updates:
         """The same updates of workers that count so much."""
-        return replace(self, weights=weights, known=None)
+        return replace(self, masses=masses, known=None)
 
     def mass(self, rows: np.ndarray) -> np.ndarray | None:
         """How much these workers count, up to a common factor; None: all alike."""
-        return None if self.weights is None else masses(self.weights[rows])
+        return None if self.masses is None or not len(rows) else whole_masses(self.masses.weights[rows])
 
     def _present(self) -> np.ndarray:
         """Which workers count at all."""
-        return np.ones(self.n, bool) if self.weights is None else self.weights > 0
+        return np.ones(self.n, bool) if self.masses is None else self.masses.weights > 0
 
     def _usable(self) -> np.ndarray:
         """Which rows can be used, as far as they were looked at."""
