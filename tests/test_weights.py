@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +39,7 @@ from holdfast import (
 )
 from holdfast.guarantees.certificate import certificate
 from holdfast.masses import heaviest
+from tests import children
 
 WITHOUT_F = (Average(), CWM(), CWM(lower=True), GeometricMedian(), Medoid(), NormBoundedMean(tau=1.0))
 MADE: tuple[Any, ...] = (
@@ -221,6 +225,40 @@ def test_broken_updates_of_weighted_workers_are_dropped_as_always() -> None:
         MeanwO(2)(X, weights=w)
 
 
+class TestCommand:
+    def test_weights_come_from_a_list_an_object_or_lines(self, tmp_path: Path) -> None:
+        X = np.random.default_rng(0).normal(size=(5, 3))
+        names = [f"w{i}.npy" for i in range(5)]
+        for name, row in zip(names, X, strict=True):
+            np.save(tmp_path / name, row)
+        w = [3, 1, 2, 2, 2]
+        (tmp_path / "list.json").write_text(json.dumps(w))
+        (tmp_path / "object.json").write_text(json.dumps(dict(zip(names, w, strict=True))))
+        (tmp_path / "lines.txt").write_text("\n".join(map(str, w)))
+        for file in ("list.json", "object.json", "lines.txt"):
+            aggregated(tmp_path, names, "--weights", file, "--out", "out.npy")
+            assert np.array_equal(np.load(tmp_path / "out.npy"), MeanwO(1)(X, weights=w))
+        told = aggregated(tmp_path, names, "--weights", "list.json", "--cap", "0.25", "--json")
+        assert json.loads(told)["capped"] == ["w0.npy"]
+        (tmp_path / "short.json").write_text("[1, 2]")
+        (tmp_path / "names.json").write_text('{"w0.npy": 1}')
+        (tmp_path / "odd.json").write_text('"abc"')
+        for file, why in (
+            ("short.json", "2 weights for 5 updates"),
+            ("names.json", "no weight for"),
+            ("odd.json", "holds no weights"),
+            ("none.json", "cannot be read"),
+        ):
+            assert why in aggregated(tmp_path, names, "--weights", file, code=2)
+
+
+def aggregated(folder: Path, names: list[str], *words: str, code: int = 0) -> str:
+    """What `holdfast aggregate 'MeanwO(f=1)'` prints."""
+    done = children.run(children.holdfast("aggregate", "MeanwO(f=1)", *names, *words), cwd=folder, env=children.WIDE)
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
+
+
 class TestCap:
     def test_the_limit_is_the_largest_that_keeps_the_share(self) -> None:
         rng = np.random.default_rng(0)
@@ -254,3 +292,58 @@ class TestCap:
     def test_a_share_that_no_limit_can_keep_is_refused(self, f: Any, share: Any) -> None:
         with pytest.raises(BadInput):
             cap([1, 2, 3, 4, 5], f, share)
+
+
+def weighted_kappa(F: np.ndarray, X: np.ndarray, w: np.ndarray, f: int) -> float:
+    """The largest weighted κ over all sets whose complement weighs at most what the f heaviest do."""
+    n, most, worst = len(X), heaviest(w, f), 0.0
+    for bits in range(1, 2**n):
+        kept = np.array([bits >> i & 1 for i in range(n)], bool)
+        if w[~kept].sum() > most:
+            continue
+        share = w[kept] / w[kept].sum()
+        mean = share @ X[kept]
+        away, spread = float(np.square(F - mean).sum()), float(share @ np.square(X[kept] - mean).sum(axis=1))
+        worst = max(worst, away / spread if spread > 1e-20 else (np.inf if away > 1e-18 else 0.0))
+    return worst
+
+
+KAPPAS: dict[str, tuple[Any, Any]] = {
+    "CWTM": (CWTM, lambda x: x / (1 - 2 * x)),
+    "PTM": (PTM, lambda x: x / (1 - 2 * x) * (1 + 1e-4)),
+    "CWM": (lambda f: CWM(), lambda x: 1 / (1 - 2 * x)),
+    "GeometricMedian": (lambda f: GeometricMedian(), lambda x: 1 / (1 - 2 * x) * (1 + 1e-4)),
+    "MeanwO": (MeanwO, lambda x: x / (1 - 2 * x) * (1 + min(np.sqrt(2), np.sqrt((1 - x) / (1 - 2 * x)))) ** 2),
+    "MeanwO refined": (
+        lambda f: MeanwO(f, refine=2),
+        lambda x: x / (1 - 2 * x) * (1 + min(np.sqrt(2), np.sqrt((1 - x) / (1 - 2 * x)))) ** 2,
+    ),
+    "NearestTo": (lambda f: NearestTo(CWTM(f)), lambda x: x / (1 - 2 * x) * (1 + np.sqrt(1 + x / (1 - 2 * x))) ** 2),
+    "Medoid": (lambda f: Medoid(), lambda x: 2 * (1 - x) ** 2 / (1 - 2 * x) ** 2),
+}
+INSTANCES = int(os.environ.get("HOLDFAST_CLOUDS", "60"))
+
+
+@pytest.mark.parametrize("name", KAPPAS)
+def test_the_weighted_constant_is_never_exceeded(name: str) -> None:
+    make, constant = KAPPAS[name]
+    largest = 0.0
+    for seed in range(INSTANCES):
+        rng = np.random.default_rng((7, seed))
+        n, d = int(rng.integers(3, 8)), int(rng.integers(1, 4))
+        f = int(rng.integers(1, (n - 1) // 2 + 1))
+        w = rng.integers(1, 8, n).astype(float) if seed % 2 else rng.uniform(0.2, 1, n)
+        if 2 * heaviest(w, f) >= 0.98 * w.sum():
+            continue
+        X = rng.integers(-2, 3, (n, d)).astype(float) if seed % 3 else rng.normal(size=(n, d))
+        found = weighted_kappa(make(f)(X, weights=w), X, w, f)
+        bound = constant(heaviest(w, f) / w.sum())
+        assert found <= bound * (1 + 1e-7) + 1e-9, (name, X.tolist(), w.tolist(), f, found, bound)
+        largest = max(largest, found / bound)
+    assert largest > 0.2  # the rounds are not all easy
+
+
+def test_weights_that_make_a_constant_tight() -> None:
+    """Of weight 1 - 2δ in the middle and δ on either side, the set without one side is as far as CWTM's κ allows."""
+    X, w = np.array([[-1.0], [0.0], [1.0]]), np.array([2.0, 3.0, 2.0])
+    assert weighted_kappa(CWTM(1)(X, weights=w), X, w, 1) >= 0.99 * (2 / 7) / (1 - 4 / 7)

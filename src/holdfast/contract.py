@@ -117,6 +117,8 @@ class Stage(Value):
             What happens if more updates are dropped than the rule tolerates: an error, or a lower f.
         names : sequence, optional
             The workers' names in order, for the sentences of errors. Without it, their row numbers.
+        weights : sequence of float, optional
+            How much each worker counts, at least 0. Without it, all count alike.
 
         Returns
         -------
@@ -149,7 +151,7 @@ class Stage(Value):
 
         Parameters
         ----------
-        X, rng, start, like, measure, on_excess, names
+        X, rng, start, like, measure, on_excess, names, weights
             As for a call of the rule.
 
         Returns
@@ -164,7 +166,7 @@ class Stage(Value):
 
         Parameters
         ----------
-        X, rng, start, like, measure, on_excess, names
+        X, rng, start, like, measure, on_excess, names, weights
             As for `decide`.
 
         Returns
@@ -215,6 +217,8 @@ class Stage(Value):
             What happens if more updates are dropped than the rule tolerates: an error, or a lower f.
         names : sequence, optional
             The workers' names in order, for the sentences of errors. Without it, their row numbers.
+        weights : sequence of float, optional
+            How much each worker counts, at least 0. Without it, all count alike.
 
         Returns
         -------

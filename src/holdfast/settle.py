@@ -60,7 +60,7 @@ def _check_masses(rule: Stage, updates: Updates) -> None:
         raise BadInput(
             f"{rule!r} was given weights of which the {f} heaviest {plural(f, 'worker')} "
             f"{'holds' if f == 1 else 'hold'} {held:.0%}, and it needs less than half; "
-            f"cap the weights, as in weights=holdfast.cap(weights, f={f}), or lower f."
+            f"cap the weights, as in weights=holdfast.cap(weights, f={f}) or --cap 0.4, or lower f."
         )
 
 
