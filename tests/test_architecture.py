@@ -17,6 +17,7 @@ ORDER = [
     {"choice", "places", "structure", "values"},
     {"elections", "host"},
     {"leaves"},
+    {"masses"},
     {"updates"},
     {"reading"},
     {"contract", "points"},

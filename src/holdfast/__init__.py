@@ -13,6 +13,7 @@ import typing as _typing
 from holdfast.decision import Decision
 from holdfast.elections import Ballot, Numeric
 from holdfast.errors import BadInput, BrokenRule, HoldfastError, MissingExtra, TooManyFaults, Unwritable
+from holdfast.masses import cap
 from holdfast.rules import (
     ARC,
     CAF,
@@ -104,6 +105,7 @@ __all__ = [
     "TwoPhase",
     "Unwritable",
     "attacks",
+    "cap",
     "data",
     "engines",
     "experiments",

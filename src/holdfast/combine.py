@@ -17,6 +17,7 @@ from holdfast.places import Place
 from holdfast.points import TINY, NotFinite, Points, weighted
 
 CACHE = 300_000  # numbers of a block of columns that is sorted on the host: fits the second-level cache
+WEIGHTED_CACHE = 36_000  # the same with masses: larger blocks spend their time in fresh memory
 ADDED = 8192  # numbers of a row that are added at once: some rows of them fit the first cache
 Result = TypeVar("Result")
 
@@ -87,7 +88,8 @@ def columns(points: Points, rule: CoordinateRule, mass: np.ndarray | None = None
     Raises NotFinite where a block may hold numbers that are not finite, if nobody has looked yet; BrokenRule, in all
     processes alike, if the rule's answer to finite numbers breaks the contract.
     """
-    done = _each(points, lambda leaf, block: _answered(points, rule, mass, leaf, block))
+    cache = CACHE if mass is None else WEIGHTED_CACHE
+    done = _each(points, lambda leaf, block: _answered(points, rule, mass, leaf, block), cache)
     seen = not points.unseen or _all((leaf, fine) for leaf, _, fine in done)
     broken = next((answer for _, answer, _ in done if isinstance(answer, BrokenRule)), None)
     values = _values(points, done) if seen and broken is None else []
@@ -153,12 +155,12 @@ def _values(points: Points, done: Iterable[Answered]) -> list[Array]:
     ]
 
 
-def shares(points: Points, rule: CoordinateRule) -> np.ndarray:
+def shares(points: Points, rule: CoordinateRule, mass: np.ndarray | None = None) -> np.ndarray:
     """In which part of all coordinates each basis row was used."""
 
     def work(leaf: Leaf, block: Array) -> tuple[Leaf, Array]:
         given: Any = block if isinstance(block, np.ndarray) or rule.portable else leaf.place.fetch(block)
-        used: Any = rule.used(given)
+        used: Any = rule.used(given) if mass is None else rule.used_by_mass(given, mass)
         if isinstance(given, np.ndarray):
             with suppress(ValueError):  # lists of lists of different lengths
                 used = np.asarray(used)
@@ -178,7 +180,7 @@ def shares(points: Points, rule: CoordinateRule) -> np.ndarray:
     return part if points.mix is None else part @ np.abs(points.mix)
 
 
-def _each(points: Points, work: Callable[[Leaf, Array], Result]) -> list[Result]:
+def _each(points: Points, work: Callable[[Leaf, Array], Result], cache: int = CACHE) -> list[Result]:
     """Work on every block of columns: on the host on all cores, on a device one after the other."""
     floats = points.source.floats
     host = all(isinstance(leaf.place, Host) for leaf in floats)
@@ -187,7 +189,7 @@ def _each(points: Points, work: Callable[[Leaf, Array], Result]) -> list[Result]
         for leaf in floats
         for span in spans(
             leaf.size,
-            int(np.clip(CACHE // max(1, points.k), 64, 8192)) if host else leaf.place.width(points.k, view=False),
+            int(np.clip(cache // max(1, points.k), 64, 8192)) if host else leaf.place.width(points.k, view=False),
         )
     ]
 

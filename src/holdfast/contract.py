@@ -123,6 +123,8 @@ class Stage(Value):
             What happens if more updates are dropped than the rule tolerates: an error, or a lower f.
         names : sequence, optional
             The workers' names in order, for the sentences of errors. Without it, their row numbers.
+        weights : sequence of float, optional
+            How much each worker counts, at least 0. Without it, all count alike.
 
         Returns
         -------
@@ -155,7 +157,7 @@ class Stage(Value):
 
         Parameters
         ----------
-        X, rng, start, like, measure, on_excess, names
+        X, rng, start, like, measure, on_excess, names, weights
             As for a call of the rule.
 
         Returns
@@ -170,7 +172,7 @@ class Stage(Value):
 
         Parameters
         ----------
-        X, rng, start, like, measure, on_excess, names
+        X, rng, start, like, measure, on_excess, names, weights
             As for `decide`.
 
         Returns
@@ -221,6 +223,8 @@ class Stage(Value):
             What happens if more updates are dropped than the rule tolerates: an error, or a lower f.
         names : sequence, optional
             The workers' names in order, for the sentences of errors. Without it, their row numbers.
+        weights : sequence of float, optional
+            How much each worker counts, at least 0. Without it, all count alike.
 
         Returns
         -------

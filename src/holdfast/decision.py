@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from holdfast.contract import Stage
+from holdfast.errors import listing
+from holdfast.masses import Masses
 from holdfast.renamed import read_renamed
 
 log = logging.getLogger("holdfast")
@@ -55,6 +57,8 @@ class Decision:
         exclude it.
     measure : "weight" or "share"
         What `weights` holds: weights, or, for rules on single coordinates, shares of coordinates.
+    masses : Masses or None
+        How much each worker counts, before and after a cap. None: all count alike.
 
     Examples
     --------
@@ -83,6 +87,7 @@ class Decision:
     note: str = ""
     ball: tuple[int, float] | None = None
     measure: Literal["weight", "share"] = "weight"
+    masses: Masses | None = None
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -135,7 +140,9 @@ class Decision:
         for i in range(self.n):
             name = names[i] if names else str(i)
             far = "" if radii is None or np.isnan(radii[i]) else f"{radii[i]:.4g}"
-            if i in self.dropped:
+            if self.masses is not None and self.masses.weights[i] == 0:
+                out.append((name, "absent", "", "", "counts nothing"))
+            elif i in self.dropped:
                 out.append((name, "dropped", "", "", self.dropped[i]))
             elif self.weights[i]:
                 out.append((name, "kept", f"{self.weights[i]:.4g}", far, ""))
@@ -146,7 +153,17 @@ class Decision:
     def summary(self) -> str:
         """Return one line with the rule and the counts, and a second one when f was lowered."""
         counts = f"{len(self.kept)} kept, {len(self.excluded)} excluded, {len(self.dropped)} dropped"
-        return f"{self.rule!r} on {self.n} vectors: {counts}" + (f"\n{self.note}" if self.note else "")
+        lines = [f"{self.rule!r} on {self.n} vectors: {counts}", *self._weighing()]
+        return "\n".join(lines + ([self.note] if self.note else []))
+
+    def _weighing(self) -> list[str]:
+        """A line on weights, if workers count differently: who was capped, and what any f workers hold."""
+        if self.masses is None:
+            return []
+        f, capped = self.rule.tolerance(), self.masses.capped
+        held = "" if not f else f"any {f} hold at most {self.masses.share_of(f):.0%} of the weight"
+        who = f"capped at {self.masses.limit:.6g}: {listing(capped)}" if capped else ""
+        return ["; ".join(part for part in (held, who) if part)] if held or who else []
 
     def __str__(self) -> str:
         head = ("worker", "status", self.measure, "distance", "why")

@@ -84,7 +84,7 @@ def _round(asked: Stage, points: Points, rng: Rng | None, *, explain: bool) -> D
     """Settle f, mix the points stage by stage, let the last stage answer."""
     updates, rows = points.source, points.names()
     rule = settled(asked, updates)
-    mass = None if updates.mass is None else updates.mass[rows]
+    mass = updates.mass(rows)
     weights, seen, choice = np.zeros(updates.n), Distances(np.zeros((0, 0))), Choice(np.zeros(0))
     *before, last = rule.stages()
     for stage in before:
@@ -102,7 +102,7 @@ def _round(asked: Stage, points: Points, rng: Rng | None, *, explain: bool) -> D
             points = points.anchored(())
             values = combine.columns(points, last, mass)
             if explain:
-                weights[rows] = combine.shares(points, last)[: len(rows)]
+                weights[rows] = combine.shares(points, last, mass)[: len(rows)]
         case DistanceRule():
             points, seen = measure_for(last, points, rng)
             choice = last.choose(seen.D.copy(), rng, mass, scale=seen.scale)
@@ -132,4 +132,5 @@ def _round(asked: Stage, points: Points, rng: Rng | None, *, explain: bool) -> D
         note=note,
         ball=None if choice.ball is None or points.mix is not None else (int(rows[choice.ball[0]]), choice.ball[1]),
         measure="share" if isinstance(last, CoordinateRule) else "weight",
+        masses=updates.masses,
     )

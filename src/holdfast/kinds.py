@@ -88,6 +88,10 @@ class CoordinateRule(Stage):
             f"{type(self).__name__} does not say whom it uses; define used(block), or call the rule instead of decide."
         )
 
+    def used_by_mass(self, block: Any, mass: np.ndarray) -> Any:
+        """The same for workers of different mass."""
+        raise BrokenRule(f"{type(self).__name__} does not say whom it uses; define used_by_mass(block, mass).")
+
 
 class OnePass(Stage):
     """A rule that sees updates one after the other and keeps few of them."""

@@ -10,6 +10,7 @@ from typing import TypedDict, Unpack, get_args
 from holdfast.arrays import Array, device, is_array, kind, library, viewed
 from holdfast.errors import BadInput, article, listing
 from holdfast.leaves import Places, leaf
+from holdfast.masses import read_masses
 from holdfast.structure import (
     Entry,
     Flat,
@@ -36,6 +37,7 @@ class Reading(TypedDict, total=False):
     measure: Measure | None
     on_excess: OnExcess
     names: Sequence[object] | None
+    weights: object
 
 
 HINTS = {
@@ -65,6 +67,8 @@ def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
     on_excess : "refuse" (the default) or "lower"
         What happens if more updates are dropped than the rule tolerates.
     names : the workers' names in order, for the sentences of errors; usually their row numbers
+    weights : one number for each worker, at least 0, that says how much the worker counts; usually all count alike
+        A worker of weight 0 is treated as if it were absent.
 
     Raises
     ------
@@ -78,11 +82,15 @@ def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
     if isinstance(X, Updates):
         if like is not None or measure is not None:
             raise BadInput(f"{who} was given updates that were read before; pass like and measure to read().")
-        return replace(X, on_excess=on_excess) if reading.get("on_excess", X.on_excess) != X.on_excess else X
+        if reading.get("on_excess", X.on_excess) != X.on_excess:
+            X = replace(X, on_excess=on_excess)
+        return X if reading.get("weights") is None else X.weighted(read_masses(reading["weights"], X.n, who))
     updates = _from_matrix(X, who, like, measure) if is_array(X) else _from_rows(X, who, like, measure)
     updates.on_excess, updates.names = on_excess, reading.get("names")
     if updates.names is not None and len(updates.names) != updates.n:
         raise BadInput(f"{who} was given {len(updates.names)} names for {updates.n} updates; give one name each.")
+    if reading.get("weights") is not None:
+        updates = updates.weighted(read_masses(reading["weights"], updates.n, who))
     if sum(part.size for part in updates.leaves) == 0:
         raise BadInput(f"{who} was given empty updates; send at least one number a worker.")
     if not updates.distant:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.contract import Stage
 from holdfast.errors import BadInput, TooManyFaults, listing, plural
+from holdfast.masses import heaviest
 from holdfast.updates import Updates
 
 
@@ -14,8 +15,7 @@ def settled(rule: Stage, updates: Updates) -> Stage:
     is then false already. `on_excess="lower"` goes on all the same. Silent workers sent no vector and are not dropped
     ones; f is lowered for them while they and the dropped ones can all be among the f.
     """
-    dropped, silent = len(updates.dropped()), len(updates.silent)
-    present, gone = updates.n - dropped, dropped - silent + updates.refused
+    present, gone, silent = _counts(updates)
     most = rule.most_dropped(present + gone)
     lower = updates.on_excess == "lower" or most is None
     if not lower and gone > (most or 0):
@@ -29,6 +29,7 @@ def settled(rule: Stage, updates: Updates) -> Stage:
     for by in range(gone + silent + 1 if lower or among else 1):
         lowered = rule.lowered(by)
         if present >= lowered.least():
+            _check_masses(lowered, updates)
             return lowered
     least, f = rule.least(), rule.tolerance() or 0
     gone += silent
@@ -41,12 +42,33 @@ def settled(rule: Stage, updates: Updates) -> Stage:
     )
 
 
+def _counts(updates: Updates) -> tuple[int, int, int]:
+    """How many updates can be used, how many were dropped, and how many workers that count were silent."""
+    dropped = updates.dropped()
+    silent = len(updates.silent & dropped.keys())
+    return len(updates.sound()), len(dropped) - silent + updates.refused, silent
+
+
+def _check_masses(rule: Stage, updates: Updates) -> None:
+    """Refuse weights of which f workers hold a half: they could be all that counts, and nobody could tell."""
+    mass = updates.mass(updates.sound())
+    f = rule.tolerance()
+    if mass is None or f is None:
+        return
+    held = heaviest(mass, f) / float(mass.sum())
+    if held >= 0.5:
+        raise BadInput(
+            f"{rule!r} was given weights of which the {f} heaviest {plural(f, 'worker')} "
+            f"{'holds' if f == 1 else 'hold'} {held:.0%}, and it needs less than half; "
+            f"cap the weights, as in weights=holdfast.cap(weights, f={f}) or --cap 0.4, or lower f."
+        )
+
+
 def note_of(rule: Stage, given: Stage, updates: Updates) -> str:
     """What is worth a line in the log and in the decision's table: that f was lowered, and why."""
-    dropped, silent = len(updates.dropped()), len(updates.silent)
-    if rule == given and dropped == silent and not updates.refused:
+    present, gone, silent = _counts(updates)
+    if rule == given and not gone:
         return ""
-    present, gone = updates.n - dropped, dropped - silent + updates.refused
     most = given.most_dropped(present + gone)
     beyond = most is not None and gone > most
     excess = f"{gone} dropped are more than {given!r} tolerates, and on_excess='lower' goes on" if beyond else ""

@@ -142,7 +142,7 @@ class TwoPhase(Value):
 
         Parameters
         ----------
-        X, rng, start, like, measure, on_excess, names
+        X, rng, start, like, measure, on_excess, names, weights
             As for the `decide` of a rule.
 
         Returns
@@ -289,7 +289,7 @@ def propose(
         None: more than two candidates are refused.
     rng, start
         For rules that use them; others ignore them.
-    like, measure, on_excess, names
+    like, measure, on_excess, names, weights
         As for the `decide` of a rule.
 
     Returns

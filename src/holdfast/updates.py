@@ -7,7 +7,7 @@ Nothing is copied into one big matrix, nothing is changed, and numbers stay on t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from holdfast.arrays import Array
 from holdfast.errors import BadInput
 from holdfast.leaves import Leaf, columns
+from holdfast.masses import Masses, whole_masses
 from holdfast.places import Place
 from holdfast.structure import (
     Malformed,
@@ -49,9 +50,9 @@ class Updates:
     """n updates read alike, and what was learned about their rows.
 
     `malformed` names the rows that could not be read, with the reason; `silent` are those of them that sent nothing.
-    `mass` is the weight of each worker (None: all alike). `names` are the workers' names in sentences (None: their
-    row numbers). `refused` counts updates that came and were refused before
-    they were read: they count as dropped.
+    `masses` say how much each worker counts (None: all alike); who has weight 0 is absent. `names` are the workers'
+    names in sentences (None: their row numbers). `refused` counts updates that came and were refused before they were
+    read: they count as dropped.
 
     The columns may be spread over several processes that all do the same: `shards` gives what each of them found in
     its own columns, stacked, and values of whole rows are gathered from all of them first.
@@ -62,7 +63,7 @@ class Updates:
     rebuild: Callable[[Iterator[object]], object]
     malformed: dict[int, str]
     silent: frozenset[int] = frozenset()
-    mass: np.ndarray | None = None
+    masses: Masses | None = None
     refused: int = 0
     on_excess: OnExcess = "refuse"
     names: Sequence[object] | None = None
@@ -80,9 +81,21 @@ class Updates:
         """The entries that count in distances."""
         return [leaf for leaf in self.leaves if leaf.measured]
 
+    def weighted(self, masses: Masses) -> Updates:
+        """The same updates of workers that count so much."""
+        return replace(self, masses=masses, known=None)
+
+    def mass(self, rows: np.ndarray) -> np.ndarray | None:
+        """How much these workers count, up to a common factor; None: all alike."""
+        return None if self.masses is None or not len(rows) else whole_masses(self.masses.weights[rows])
+
+    def _present(self) -> np.ndarray:
+        """Which workers count at all."""
+        return np.ones(self.n, bool) if self.masses is None else self.masses.weights > 0
+
     def _usable(self) -> np.ndarray:
         """Which rows can be used, as far as they were looked at."""
-        ok = np.ones(self.n, bool) if self.known is None else self.known.copy()
+        ok = self._present() if self.known is None else self.known & self._present()
         if self.malformed:
             ok[list(self.malformed)] = False
         return ok
@@ -95,7 +108,8 @@ class Updates:
         """The rows that cannot be used, and why."""
         if not self.malformed and (self.known is None or self.known.all()):
             return {}
-        return {int(i): self.malformed.get(int(i), "not finite") for i in np.flatnonzero(~self._usable())}
+        gone = self._present() & ~self._usable()
+        return {int(i): self.malformed.get(int(i), "not finite") for i in np.flatnonzero(gone)}
 
     def name(self, row: int) -> str:
         """What the sender of a row is called."""

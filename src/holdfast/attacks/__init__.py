@@ -21,11 +21,16 @@ from holdfast.attacks.tailored import PGA, Canvass
 from holdfast.attacks.voters import VOTERS, Voter
 from holdfast.renamed import answer_old_names as _answer_old_names
 
-PAPER = (LabelFlip, SignFlip, Gauss, Omniscient, Empire, ScaledVariance, PGA)
 ATTACKS: dict[str, type[Any]] = {
     attack.__name__: attack
     for attack in (
-        *PAPER,
+        LabelFlip,
+        SignFlip,
+        Gauss,
+        Omniscient,
+        Empire,
+        ScaledVariance,
+        PGA,
         ALIE,
         MinMax,
         MinSum,
@@ -96,7 +101,6 @@ __all__ = [
     "ALIE",
     "ATTACKS",
     "NAMED",
-    "PAPER",
     "PGA",
     "VOTERS",
     "Attack",

@@ -16,7 +16,9 @@ from holdfast.cli.excess import OnExcess, OnExcessOption, advising
 from holdfast.cli.files import check_target, load, load_all, load_each, names_of, save
 from holdfast.cli.own import parse_own
 from holdfast.cli.sizes import allowed_bytes
+from holdfast.cli.weighing import CapOption, WeightsOption, load_weights
 from holdfast.cli.wide import Screen, say
+from holdfast.contract import Stage
 from holdfast.decision import Decision
 from holdfast.errors import BadInput
 from holdfast.jsonable import finite_or_none
@@ -37,6 +39,8 @@ def aggregate(
     start: Annotated[Path | None, typer.Option(help="Start point of CenteredClipping.")] = None,
     like: Annotated[Path | None, typer.Option(help="An update of the right structure; else the majority's.")] = None,
     on_excess: OnExcessOption = OnExcess.refuse,
+    weights: WeightsOption = None,
+    share: CapOption = None,
     reference: Annotated[Path | None, typer.Option(help="Print the distance of the aggregate to this one.")] = None,
     max_bytes: Annotated[
         int | None, typer.Option(min=1, help="The most that a file may unpack to; else by --like or the other files.")
@@ -78,6 +82,7 @@ def aggregate(
             like=model,
             on_excess=on_excess.value,
             names=names,
+            weights=load_weights(weights, names, tolerance(chosen), share),
         )
     decisions = {"": answer} if isinstance(answer, Decision) else {name: getattr(answer, name) for name in WINNERS}
     records = {}
@@ -92,6 +97,11 @@ def aggregate(
         say(json.dumps(records.get("", records), allow_nan=False))
     elif isinstance(chosen, TwoPhase):
         say("both are candidates: take the one that most workers prefer on their own data")
+
+
+def tolerance(rule: Stage | TwoPhase) -> int | None:
+    """The f of a rule, or of Inner."""
+    return rule.inner.tolerance() if isinstance(rule, TwoPhase) else rule.tolerance()
 
 
 def _beside(out: Path | None, name: str) -> Path | None:
@@ -122,11 +132,20 @@ def record(decision: Decision, names: list[str], apart: float | None) -> dict[st
         "excluded": {names[i]: decision.rule.why for i in decision.excluded},
         "dropped": {names[i]: why for i, why in decision.dropped.items()},
         "weights": dict(zip(names, decision.weights.tolist(), strict=True)),
+        **_masses(decision, names),
         "note": decision.note,
         "cost": finite_or_none(decision.cost),
         "bound": finite_or_none(decision.bound),
         "distance_to_reference": finite_or_none(apart),
     }
+
+
+def _masses(decision: Decision, names: list[str]) -> dict[str, Any]:
+    """How much each worker counts, if they count differently."""
+    if decision.masses is None:
+        return {}
+    counted = dict(zip(names, decision.masses.weights.tolist(), strict=True))
+    return {"masses": counted, "capped": [names[i] for i in decision.masses.capped]}
 
 
 def show(decision: Decision, names: list[str], out: Path | None, apart: float | None) -> None:
@@ -135,7 +154,7 @@ def show(decision: Decision, names: list[str], out: Path | None, apart: float | 
     table = Table(
         "worker", "status", decision.measure, "distance", "why", box=None, pad_edge=False, header_style="bold"
     )
-    colour = {"kept": "", "excluded": "yellow", "dropped": "red"}
+    colour = {"kept": "", "excluded": "yellow", "dropped": "red", "absent": "dim"}
     for row in decision.table(names):
         if decision.n <= MANY or row[1] != "kept":
             table.add_row(*(Text(" ".join(cell.split())) for cell in row), style=colour[row[1]])

@@ -183,6 +183,8 @@ def certificate(
     >>> certificate(round_).kappa < bounds(MeanwO(f=1), 5)["kappa"].ours.value
     True
     """
+    if decision.masses is not None:
+        raise BadInput(f"{decision.rule!r} was given weights; certificates are for rounds without weights.")
     n = len(decision.rows)
     f = tolerance(decision.rule, n, f)
     w, D, error, scale = decision.weights[decision.rows], decision.distances, decision.error, 1.0

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from holdfast.masses import middles
 from holdfast.rules.base import DistanceRule, Distances, Mixing, Rng, Stage, Tolerance, Weights, value
 from holdfast.values import Count, Positive
 
@@ -46,8 +47,14 @@ class Pull(Mixing):
         return None if self.anchor == "medoid" else np.array([len(rows)])
 
     def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
-        n = D.shape[1] - len(self.anchors)
-        middle = np.sort(D[:, :n], axis=1)[:, n // 2]
+        return self._pulled(D, np.ones(D.shape[1] - len(self.anchors)))
+
+    def mix_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> tuple[np.ndarray, np.ndarray]:
+        return self._pulled(D, mass), mass
+
+    def _pulled(self, D: Distances, mass: np.ndarray) -> np.ndarray:
+        n = len(mass)
+        middle = middles(D[:, :n], mass)
         centre = int(middle.argmin())
         limit = FAR * max(float(np.sqrt(middle[centre])), self.length)
         shrink = _shrink(D[centre, :n], limit, self.beyond)
@@ -128,6 +135,9 @@ class Clip(Mixing):
         shrink = _shrink(D[0, :n], self.tau)
         return np.hstack([np.diag(shrink), 1 - shrink[:, None]])
 
+    def mix_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> tuple[np.ndarray, np.ndarray]:
+        return self.mix(D, rng), mass
+
 
 @value
 class NormBoundedMean(DistanceRule):
@@ -177,6 +187,10 @@ class NormBoundedMean(DistanceRule):
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         n = D.shape[1] - 1
         w = _shrink(D[0, :n], self.tau) / n
+        return np.append(w, 1 - w.sum())
+
+    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights:
+        w = _shrink(D[0, :-1], self.tau) * (mass / mass.sum())
         return np.append(w, 1 - w.sum())
 
 
@@ -233,11 +247,18 @@ class CenteredClipping(DistanceRule):
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         n = D.shape[1] - 1
+        return self._clipped(D, np.full(n, 1 / n))
+
+    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights:
+        return self._clipped(D, mass / mass.sum())
+
+    def _clipped(self, D: Distances, shares: np.ndarray) -> Weights:
+        n = len(shares)
         w = np.zeros(n + 1)
         w[n] = 1.0
         for at in range(self.iterations):
             squares = D[-1] if at == 0 else np.maximum(D @ w - 0.5 * w @ D @ w, 0.0)
-            step = _shrink(squares[:n], self.tau) / n
+            step = _shrink(squares[:n], self.tau) * shares
             w *= 1 - step.sum()
             w[:n] += step
         return w

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from holdfast.errors import BadInput
+from holdfast.masses import farthest_taken, heaviest, nearest_mass
 from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, Tolerance, Weights, value
 from holdfast.values import AtLeast, Count
 
@@ -81,6 +82,11 @@ def concentrated(D: Distances, masks: np.ndarray) -> tuple[np.ndarray, np.ndarra
         masks = np.where(lower[:, None], steps, masks)
         costs = sums_of_squares(D, masks)
     return masks, costs
+
+
+def spread_over(taken: np.ndarray) -> Weights:
+    """Weights in proportion to the mass that was taken of each point."""
+    return np.asarray(taken / taken.sum())
 
 
 Ties = Literal["first", "all"]
@@ -158,6 +164,14 @@ class CenterwO(DistanceRule):
             return Choice(kept, cost, power=1)
         bound = np.partition(radius, k - 1)[k - 1] / 4  # k points have a k-th neighbour within twice the optimum
         return Choice(kept, cost, np.sqrt(bound), power=1, ball=(j, cost))
+
+    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Choice:
+        refuse_all_ties(self)
+        taken = nearest_mass(D, mass, mass.sum() - heaviest(mass, self.f))
+        radius = farthest_taken(D, taken)
+        j = int(radius.argmin())
+        cost = float(np.sqrt(radius[j]))
+        return Choice(spread_over(taken[j]), cost, power=1, ball=(j, cost) if len(D) == D.shape[1] else None)
 
 
 @value
@@ -258,6 +272,34 @@ class MeanwO(DistanceRule):
         cluster = None if self.refine else ball(D, int(starts[0]), k)  # a refined set has no centre among the vectors
         return Choice(even(K, n), D[K[:, None], K].sum() / (2 * k), bound, ball=cluster)
 
+    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights:
+        refuse_all_ties(self)
+        amount = float(mass.sum() - heaviest(mass, self.f))
+        taken = nearest_mass(D, mass, amount)
+        score = (taken / amount * finite(D)).sum(axis=1)
+        starts = taken[np.argsort(score, kind="stable")[: max(1, self.refine)]]
+        return spread_over(concentrated_mass(D, starts, mass, amount) if self.refine else starts[0])
+
+
+def refuse_all_ties(rule: CenterwO | MeanwO) -> None:
+    """With weights the last vector is split, so no tie can be left."""
+    if rule.ties == "all":
+        raise BadInput(f"{rule!r} has no weighted form, since ties='all' splits no vector; leave ties or weights out.")
+
+
+def concentrated_mass(D: Distances, sets: np.ndarray, mass: np.ndarray, amount: float) -> np.ndarray:
+    """Concentration steps of sets that hold parts of points; the set of the least sum of squares."""
+    D, sets = finite(D), sets / amount  # sums of a set are one, so that none overflows
+    costs = np.einsum("bi,ij,bj->b", sets, D, sets, optimize=True)
+    for _ in range(STEPS):
+        steps = nearest_mass(sets @ D, mass, amount) / amount
+        new = np.einsum("bi,ij,bj->b", steps, D, steps, optimize=True)
+        lower = new < costs * (1 - 1e-13)
+        if not lower.any():
+            break
+        sets, costs = np.where(lower[:, None], steps, sets), np.where(lower, new, costs)
+    return np.asarray(sets[int(costs.argmin())])
+
 
 def drawn(n: int, candidates: int | None, rng: Rng | None) -> np.ndarray | None:
     """Positions of the candidate centres, drawn after all have submitted; None for all."""
@@ -275,6 +317,12 @@ def outside(D: Distances, row: int, f: int) -> Choice:
     """Equal weights on all points but the f nearest to a centre."""
     n = D.shape[1]
     return Choice(even(np.setdiff1d(np.arange(n), nearest(D, row, f)), n), ball=ball(D, row, f))
+
+
+def outside_mass(D: Distances, mass: np.ndarray, taken: np.ndarray, row: int) -> Choice:
+    """Weights of all mass that is not in a cluster around a point."""
+    radius = float(np.sqrt(max(0.0, farthest_taken(D, taken)[row])))
+    return Choice(spread_over(mass - taken[row]), ball=(row, radius) if taken.any() else None)
 
 
 @value
@@ -324,6 +372,10 @@ class OuterCenter(DistanceRule):
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
         return outside(D, int(radii(D, max(1, self.f)).argmin()), self.f)
 
+    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Choice:
+        taken = nearest_mass(D, mass, heaviest(mass, self.f))
+        return outside_mass(D, mass, taken, int(farthest_taken(D, taken).argmin()))
+
 
 @value
 class OuterMean(DistanceRule):
@@ -369,3 +421,8 @@ class OuterMean(DistanceRule):
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Choice:
         return outside(D, int(scores(D, self.f).argmin()), self.f)
+
+    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Choice:
+        amount = heaviest(mass, self.f)
+        taken = nearest_mass(D, mass, amount)
+        return outside_mass(D, mass, taken, int((taken / max(1.0, amount) * finite(D)).sum(axis=1).argmin()))

@@ -8,8 +8,11 @@ from types import ModuleType
 import numpy as np
 
 from holdfast.arrays import Array, device, namespace
+from holdfast.errors import BrokenRule
+from holdfast.masses import heaviest, narrowed
 from holdfast.rules.base import CoordinateRule, Tolerance, value
 
+FREE = np.uint64(2**29 - 1)  # bits of a float64 that a float32 leaves zero
 FEW = 16  # rows that are ordered by comparing whole rows with each other
 
 
@@ -72,13 +75,80 @@ def used_between(block: Array, low: int, high: int) -> Array:
     return np.bincount(order.ravel(), minlength=len(block)) / block.shape[1]
 
 
+def middle_values(ordered: Array, total: float, *, lower: bool = False) -> Array:
+    """(n, b) masses in order -> (n, b): 1 where the median is, 1/2 on both values that it is the mean of."""
+    xp, upto, half = namespace(ordered), added_up(ordered), total / 2
+    first = (upto >= half) & (upto - ordered < half)  # the first value with half of the mass up to it
+    if lower:
+        return xp.astype(first, ordered.dtype)
+    last = (upto > half) & (upto - ordered <= half)
+    return (xp.astype(first, ordered.dtype) + xp.astype(last, ordered.dtype)) / 2
+
+
 def share_of(xp: ModuleType, used: Array) -> Array:
     """(b, n) flags -> (n,): the share of columns in which each row was used."""
     return xp.sum(xp.astype(used, xp.float32), axis=0) / used.shape[0]
 
 
+class WeightedColumns(CoordinateRule):
+    """A rule that sorts each column and then knows how much of each value to take, by the masses in that order."""
+
+    def taken(self, values: Array, ordered: Array, mass: np.ndarray) -> Array:
+        """(n, b) values in order and their masses -> (n, b): how much of each value counts, summing to one."""
+        raise BrokenRule(f"{type(self).__name__} does not say what it takes.")
+
+    def columns_by_mass(self, block: Array, mass: np.ndarray) -> Array:
+        mass = mass if str(block.dtype).endswith("float64") else narrowed(mass)
+        values, ordered = ranked_with_mass(block, mass)
+        taken = self.taken(values, ordered, mass)
+        if isinstance(values, np.ndarray):
+            return np.asarray(np.einsum("ij,ij->j", values, np.asarray(taken)))
+        return namespace(values).sum(values * taken, axis=0)
+
+    def used_by_mass(self, block: Array, mass: np.ndarray) -> Array:
+        xp, mass = namespace(block), narrowed(mass)
+        order, values, ordered = in_order(block, mass)
+        back = xp.take_along_axis(self.taken(values, ordered, mass), xp.argsort(order, axis=0), axis=0)
+        return share_of(xp, xp.permute_dims(back > 0, (1, 0)))
+
+
+def in_order(block: Array, mass: np.ndarray) -> tuple[Array, Array, Array]:
+    """(n, b) -> three (n, b): the rows in the order of each column, their values, and their masses."""
+    xp = namespace(block)
+    if isinstance(block, np.ndarray):
+        there = mass.astype(block.dtype)
+    else:
+        there = xp.asarray(mass.tolist(), dtype=block.dtype, device=device(block))
+    order = xp.argsort(block, axis=0, stable=True)
+    ordered = xp.reshape(xp.take(there, xp.reshape(order, (-1,)), axis=0), block.shape)
+    return order, xp.take_along_axis(block, order, axis=0), ordered
+
+
+def ranked_with_mass(block: Array, mass: np.ndarray) -> tuple[Array, Array]:
+    """(n, b) -> two (n, b): every column's values in order, and the masses in that order.
+
+    A float32 leaves 29 bits of a float64 free. Its mass is put there, so that both are sorted as one number.
+    """
+    if not isinstance(block, np.ndarray) or block.dtype != np.float32:
+        return in_order(block, mass)[1:]
+    keys = block.T.astype(np.float64, order="C")
+    keys.view(np.uint64)[...] |= mass.astype(np.uint64)
+    keys.sort(axis=1)  # along memory, which is fast
+    return keys.T.astype(np.float32, order="C"), (keys.view(np.uint64) & FREE).T.astype(np.float32, order="C")
+
+
+def added_up(ordered: Array) -> Array:
+    """(n, b) -> (n, b): the sums of each column up to each row."""
+    if not isinstance(ordered, np.ndarray):
+        return namespace(ordered).cumulative_sum(ordered, axis=0)
+    upto = ordered.copy()
+    for i in range(1, len(upto)):  # whole rows at a time: numpy's own cumsum goes column by column
+        upto[i] += upto[i - 1]
+    return upto
+
+
 @value
-class CWM(CoordinateRule):
+class CWM(WeightedColumns):
     r"""Coordinate-wise median.
 
     Parameters
@@ -131,9 +201,12 @@ class CWM(CoordinateRule):
         low, high = self._middle(block.shape[0])
         return used_between(block, low, high + 1)
 
+    def taken(self, values: Array, ordered: Array, mass: np.ndarray) -> Array:
+        return middle_values(ordered, float(mass.sum()), lower=self.lower)
+
 
 @value
-class CWTM(CoordinateRule):
+class CWTM(WeightedColumns):
     r"""Coordinate-wise trimmed mean: the mean without the f lowest and f highest values.
 
     Parameters
@@ -177,9 +250,15 @@ class CWTM(CoordinateRule):
     def used(self, block: Array) -> Array:
         return used_between(block, self.f, block.shape[0] - self.f)
 
+    def taken(self, values: Array, ordered: Array, mass: np.ndarray) -> Array:
+        xp, total, trimmed = namespace(ordered), float(mass.sum()), heaviest(mass, self.f)
+        upto = xp.clip(added_up(ordered), trimmed, total - trimmed)
+        before = xp.concat([xp.full_like(upto[:1, :], trimmed), upto[:-1, :]], axis=0)
+        return (upto - before) / (total - 2 * trimmed)
+
 
 @value
-class MeaMed(CoordinateRule):
+class MeaMed(WeightedColumns):
     r"""Mean around median: in each coordinate, the mean of the n - f values nearest to the median.
 
     Parameters
@@ -249,3 +328,12 @@ class MeaMed(CoordinateRule):
             return np.bincount(near.ravel(), minlength=len(block)) / block.shape[1]
         xp, at, first = namespace(block), places_of(block), self._first(ranked(block))[:, None]
         return share_of(xp, (at >= first) & (at < first + (block.shape[0] - self.f)))
+
+    def taken(self, values: Array, ordered: Array, mass: np.ndarray) -> Array:
+        xp, total, amount = namespace(values), float(mass.sum()), float(mass.sum()) - heaviest(mass, self.f)
+        median = xp.sum(values * middle_values(ordered, total), axis=0)
+        nearest = xp.argsort(xp.abs(values - median), axis=0, stable=True)  # of two as near, the lower value
+        by_distance = xp.take_along_axis(ordered, nearest, axis=0)
+        before = added_up(by_distance) - by_distance
+        near = xp.minimum(xp.clip(amount - before, 0.0, amount), by_distance) / amount
+        return xp.take_along_axis(near, xp.argsort(nearest, axis=0), axis=0)

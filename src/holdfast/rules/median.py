@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from holdfast.masses import median_of, middles
 from holdfast.rules.base import DistanceRule, Distances, Rng, Stage, Weights, value
 from holdfast.rules.clipping import pulled
-from holdfast.rules.clustering import even, nearest
+from holdfast.rules.clustering import even
 from holdfast.values import Count, NonNegative
 
 STEPS, STILL = 2000, 1e-10  # most steps of the search; how little of a radius the answer may still move
@@ -72,17 +73,20 @@ class GeometricMedian(DistanceRule):
         return (self,) if self.iterations else pulled(self, "medoid")
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
+        return self.weights_by_mass(D, np.ones(len(D)), rng)
+
+    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights:
         n = len(D)
         if self.iterations:
-            w = np.full(n, 1 / n)
+            w = mass / mass.sum()
             if np.isinf(D).any():  # next to such distances the others are nothing
                 D = np.isinf(D).astype(float)
             for _ in range(self.iterations):
-                w = _step(D, w, self.floor)
-            return w
-        centre = int(np.sort(D, axis=1)[:, n // 2].argmin())
+                w = _step(D, w, mass, self.floor)
+            return np.asarray(w)
+        centre = int(middles(D, mass).argmin())
         place = np.where(np.isinf(D[centre]), centre, np.arange(n))  # what is still out of sight counts as the centre
-        return np.bincount(place, _search(np.minimum(D[np.ix_(place, place)], MAX_SQUARE)), n)
+        return np.bincount(place, _search(np.minimum(D[np.ix_(place, place)], MAX_SQUARE), mass), n)
 
 
 def _lengths(D: Distances, w: Weights) -> np.ndarray:
@@ -90,63 +94,66 @@ def _lengths(D: Distances, w: Weights) -> np.ndarray:
     return np.sqrt(np.maximum(D @ w - 0.5 * w @ D @ w, 0.0))
 
 
-def _step(D: Distances, w: Weights, floor: float) -> Weights:
-    """One step of Weiszfeld: weights 1/distance; a vector at distance zero takes all."""
+def _step(D: Distances, w: Weights, mass: np.ndarray, floor: float) -> Weights:
+    """One step of Weiszfeld: weights mass/distance; vectors at distance zero take all."""
     r = np.maximum(_lengths(D, w), floor)
-    pull = (r == 0).astype(float) if (r == 0).any() else 1 / r
-    return pull / pull.sum()
+    pull = np.where(r == 0, mass, 0.0) if (r == 0).any() else mass / r
+    return np.asarray(pull / pull.sum())
 
 
-def _search(D: Distances) -> Weights:
+def _search(D: Distances, mass: np.ndarray) -> Weights:
     n = len(D)
-    centre = int(np.sort(D, axis=1)[:, n // 2].argmin())
-    w = even(nearest(D, centre, n // 2 + 1), n)  # a start that no minority can move
+    centre = int(middles(D, mass).argmin())
+    order = np.argsort(D[centre], kind="stable")
+    most = order[: int((np.cumsum(mass[order]) > mass.sum() / 2).argmax()) + 1]
+    w = np.zeros(n)
+    w[most] = mass[most] / mass[most].sum()  # a start that no minority can move
     tried: set[int] = set()
     for taken in range(STEPS):
         r = _lengths(D, w)
-        k, radius = int(r.argmin()), float(np.median(r))
+        k, radius = int(r.argmin()), median_of(r, mass)
         if k not in tried:
             tried.add(k)
-            if radius == 0 or _outweighed(D, k, STILL * radius) <= 1 + 1e-9:
+            if radius == 0 or _outweighed(D, k, mass, STILL * radius) <= 1 + 1e-9:
                 return even(np.array([k]), n)
         if r[k] <= STILL * radius:
-            w = _leave(D, k, STILL * radius)
+            w = _leave(D, k, mass, STILL * radius)
             continue
-        steps = (_step(D, w, 0.0), *_newton(D, w, r, taken))
-        new = min(steps, key=lambda v: _lengths(D, v).sum())
+        steps = (_step(D, w, mass, 0.0), *_newton(D, w, r, mass, taken))
+        new = min(steps, key=lambda v: (mass * _lengths(D, v)).sum())
         moved, w = np.abs(new - w) @ r, new
         if moved <= radius * max(STILL, 4e-16 * float(r.max()) / radius):
             break
-    return _step(D, w, 0.0)  # at the median this moves nothing, and makes all weights positive
+    return _step(D, w, mass, 0.0)  # at the median this moves nothing, and makes all weights positive
 
 
-def _newton(D: Distances, w: Weights, r: np.ndarray, taken: int) -> tuple[Weights, ...]:
+def _newton(D: Distances, w: Weights, r: np.ndarray, mass: np.ndarray, taken: int) -> tuple[Weights, ...]:
     """Newton's step, where Weiszfeld's crawls: next to a vector that is almost the median."""
     if max(len(D), taken) > NEWTON:
         return ()
     B = 0.5 * (r[:, None] ** 2 + r**2 - D)  # inner products, seen from the current point
     try:
-        c = np.linalg.solve((1 / r).sum() * np.eye(len(D)) - B / r[:, None] ** 3, 1 / r)
+        c = np.linalg.solve((mass / r).sum() * np.eye(len(D)) - B * mass[:, None] / r[:, None] ** 3, mass / r)
     except np.linalg.LinAlgError:
         return ()
     return (w + c - c.sum() * w,)
 
 
-def _pulls(D: Distances, k: int, near: float) -> tuple[Weights, int]:
-    """The unit pulls of the other vectors on vector k, as weights 1/distance; and how many copies it has.
+def _pulls(D: Distances, k: int, mass: np.ndarray, near: float) -> tuple[Weights, float]:
+    """The pulls of the other vectors on vector k, as weights mass/distance; and the mass of its copies.
 
     What is as near as the answer may still move counts as a copy: near-copies would only pull each other.
     """
     r = np.sqrt(D[k])
     copies = r <= near
     u = np.zeros(len(D))
-    u[~copies] = 1 / r[~copies]
-    return u, int(copies.sum())
+    u[~copies] = mass[~copies] / r[~copies]
+    return u, float(mass[copies].sum())
 
 
-def _outweighed(D: Distances, k: int, near: float) -> float:
+def _outweighed(D: Distances, k: int, mass: np.ndarray, near: float) -> float:
     """Size of the others' summed pull on vector k over its copies: at most 1 where it is the median."""
-    u, copies = _pulls(D, k, near)
+    u, copies = _pulls(D, k, mass, near)
     u[k] -= u.sum()
     rounding = (
         ROUNDING * np.abs(u) @ D @ np.abs(u)
@@ -154,10 +161,10 @@ def _outweighed(D: Distances, k: int, near: float) -> float:
     return float(np.sqrt(max(0.0, -0.5 * u @ D @ u) + rounding) / copies)
 
 
-def _leave(D: Distances, k: int, near: float) -> Weights:
+def _leave(D: Distances, k: int, mass: np.ndarray, near: float) -> Weights:
     """A step away from vector k, on which the iteration sits though it is not the median (Vardi and Zhang 2000)."""
-    u, _ = _pulls(D, k, near)
-    stay = min(1.0, 1 / _outweighed(D, k, near))
+    u, _ = _pulls(D, k, mass, near)
+    stay = min(1.0, 1 / _outweighed(D, k, mass, near))
     w = (1 - stay) * u / u.sum()
     w[k] += stay
     return w

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from holdfast.masses import heaviest, nearest_mass
 from holdfast.rules.base import Distances, Mixing, Rng, Tolerance, value
 from holdfast.values import Count
 
@@ -54,6 +55,10 @@ class NNM(Mixing):
         M = np.zeros((n, n))
         np.put_along_axis(M, near, 1 / near.shape[1], axis=1)
         return M
+
+    def mix_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> tuple[np.ndarray, np.ndarray]:
+        taken = nearest_mass(D, mass, mass.sum() - heaviest(mass, self.f))
+        return taken / taken.sum(axis=1, keepdims=True), mass
 
 
 @value

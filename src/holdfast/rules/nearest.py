@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast.errors import BadInput
+from holdfast.masses import heaviest, nearest_mass
 from holdfast.rules.base import CoordinateRule, DistanceRule, Distances, Rng, Stage, Tolerance, Weights, value
 from holdfast.rules.clipping import pulled
-from holdfast.rules.clustering import even, nearest
+from holdfast.rules.clustering import even, finite, nearest, spread_over
 from holdfast.values import WorkerIndex
 
 
@@ -54,6 +55,9 @@ class Medoid(DistanceRule):
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         return even(np.sqrt(D).sum(axis=1).argmin(keepdims=True), len(D))
+
+    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights:
+        return even((np.sqrt(D) @ mass).argmin(keepdims=True), len(D))
 
 
 @value
@@ -214,6 +218,10 @@ class MedianwO(DistanceRule):
         centre = int(np.sort(np.sqrt(D), axis=1)[:, :k].sum(axis=1).argmin())
         return even(nearest(D, centre, k), len(D))
 
+    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights:
+        taken = nearest_mass(D, mass, mass.sum() - heaviest(mass, self.f))
+        return spread_over(taken[int((taken * np.sqrt(finite(D))).sum(axis=1).argmin())])
+
 
 @value
 class NearestTo(DistanceRule):
@@ -304,3 +312,7 @@ class NearestTo(DistanceRule):
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         n = D.shape[1] - 1
         return even(nearest(D[:, :n], 0, n - self.tolerance()), n + 1)
+
+    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights:
+        taken = nearest_mass(D[:, :-1], mass, mass.sum() - heaviest(mass, self.tolerance()))
+        return np.append(spread_over(taken[0]), 0.0)

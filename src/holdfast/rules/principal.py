@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from holdfast.masses import farthest_taken, heaviest, nearest_mass
 from holdfast.rules.base import DistanceRule, Distances, Mixing, Rng, Stage, Tolerance, Weights, value
 from holdfast.rules.clipping import BEYOND
 from holdfast.rules.clustering import even, finite
@@ -15,6 +16,13 @@ FLAT = 4 * float(np.finfo(float).eps)  # of the largest variance and for each ve
 def tightest(D: Distances, f: int) -> tuple[int, float]:
     """The vector whose ball of n - f vectors is the smallest, and its squared radius."""
     reach = np.partition(D, len(D) - f - 1, axis=1)[:, len(D) - f - 1]
+    centre = int(reach.argmin())
+    return centre, float(reach[centre])
+
+
+def tightest_mass(D: Distances, mass: np.ndarray, f: int) -> tuple[int, float]:
+    """The same for a ball that holds all mass but that of the f heaviest."""
+    reach = farthest_taken(D, nearest_mass(D, mass, mass.sum() - heaviest(mass, f)))
     centre = int(reach.argmin())
     return centre, float(reach[centre])
 
@@ -35,8 +43,13 @@ class Nearer(Mixing):
     beyond: float = BEYOND  # of a vector out of sight, the part that is kept
 
     def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
+        return self._nearer(D, *tightest(D, self.f))
+
+    def mix_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> tuple[np.ndarray, np.ndarray]:
+        return self._nearer(D, *tightest_mass(D, mass, self.f)), mass
+
+    def _nearer(self, D: Distances, centre: int, square: float) -> np.ndarray:
         n = len(D)
-        centre, square = tightest(D, self.f)
         limit = reach(n) * np.sqrt(square)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             shrink = np.where(D[centre] > limit**2, limit / np.sqrt(D[centre]), 1.0)
@@ -111,3 +124,23 @@ class PTM(DistanceRule):
         V = V[:, variance > FLAT * n * variance[-1]]
         u = V @ np.sort(V, axis=0)[self.f : n - self.f].mean(axis=0)
         return np.asarray(1 / n + u - u.mean())
+
+    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights:
+        n, share, root = len(D), mass / mass.sum(), np.sqrt(mass / mass.sum())
+        centre, square = tightest_mass(D, mass, self.f)
+        if square == 0:
+            return even(np.array([centre]), n)
+        if self.f == 0:
+            return share
+        A = finite(D / square)
+        G = 0.5 * (A[centre][:, None] + A[centre] - A)
+        G = G - share @ G
+        G = G - (G @ share)[:, None]
+        variance, V = np.linalg.eigh((G + G.T) / 2 * root[:, None] * root)
+        V = V[:, variance > FLAT * n * variance[-1]]
+        along = V / root[:, None]  # each vector's place on each axis
+        order, trimmed = np.argsort(along, axis=0), heaviest(mass, self.f)
+        upto = np.clip(np.cumsum(mass[order], axis=0), trimmed, mass.sum() - trimmed)
+        kept = np.diff(upto, axis=0, prepend=trimmed) / (mass.sum() - 2 * trimmed)
+        u = root * (V @ (np.take_along_axis(along, order, axis=0) * kept).sum(axis=0))
+        return np.asarray(share + u - share * u.sum())

@@ -109,6 +109,8 @@ class StreamCenterwO(OnePass):
             )
         if isinstance(X, Updates) or library(X) is not None:
             return announced(self.one_pass(read(X, repr(self), **reading)))
+        if reading.get("weights") is not None:
+            raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
         stream = self.open(reading.get("like"), on_excess=reading.get("on_excess", "refuse"))
         stream.names = reading.get("names")
         for update in X:
@@ -116,7 +118,7 @@ class StreamCenterwO(OnePass):
         return announced(stream.result())
 
     def one_pass(self, updates: Updates) -> Decision:
-        if updates.mass is not None:
+        if updates.mass(updates.sound()) is not None:
             raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
         updates.look()
         stream = self.open(on_excess=updates.on_excess)

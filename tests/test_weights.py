@@ -1,0 +1,349 @@
+"""Workers that count differently: the law of copies, equal weights, scaling, absent workers, refusals, caps."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from holdfast import (
+    CWM,
+    CWTM,
+    MDA,
+    NNM,
+    PTM,
+    Average,
+    BadInput,
+    CenteredClipping,
+    CenterwO,
+    Clip,
+    GeometricMedian,
+    Krum,
+    MeaMed,
+    Mean2P,
+    MeanwO,
+    MedianwO,
+    Medoid,
+    NearestTo,
+    NormBoundedMean,
+    OuterCenter,
+    OuterMean,
+    StreamCenterwO,
+    TooManyFaults,
+    cap,
+)
+from holdfast.guarantees.certificate import certificate
+from holdfast.masses import heaviest
+from tests import children
+
+WITHOUT_F = (Average(), CWM(), CWM(lower=True), GeometricMedian(), Medoid(), NormBoundedMean(tau=1.0))
+MADE: tuple[Any, ...] = (
+    *(lambda f, rule=rule: rule for rule in WITHOUT_F),
+    lambda f: GeometricMedian(iterations=1),
+    lambda f: CenteredClipping(tau=1.0, iterations=3),
+    lambda f: CWTM(f),
+    lambda f: MeaMed(f),
+    lambda f: MeanwO(f),
+    lambda f: MeanwO(f, refine=3),
+    lambda f: CenterwO(f),
+    lambda f: OuterMean(f),
+    lambda f: OuterCenter(f),
+    lambda f: MedianwO(f),
+    lambda f: PTM(f),
+    lambda f: NearestTo(CWTM(f)),
+    lambda f: NearestTo(GeometricMedian(), f=f),
+    lambda f: NNM(f) >> CWTM(f),
+    lambda f: NNM(f) >> MeanwO(f),
+    lambda f: Clip(1.0) >> CWM(),
+)
+NAMES = [repr(make(2)) for make in MADE]
+UNBOUNDED = ("Average", "Outer", "Clip", "NormBounded", "iterations=1")  # or bounded in other units
+BOUNDED = [name for name in NAMES if not any(word in name for word in UNBOUNDED)]
+
+
+def drawn(seed: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """A round with whole-number weights of which the f heaviest hold less than half."""
+    rng = np.random.default_rng(seed)
+    while True:
+        n, d = int(rng.integers(4, 10)), int(rng.integers(1, 6))
+        f = int(rng.integers(1, (n - 1) // 2 + 1))
+        w = rng.integers(1, 8, n)
+        if 2 * heaviest(w, f) < w.sum() and len(set(w)) > 1:
+            X = rng.normal(size=(n, d))
+            if seed % 3 == 1:
+                X[:f] += 30
+            return X, w, f
+
+
+def close(rule: Any) -> float:
+    """How near the two answers must be: medians and principal axes are searched for."""
+    return 1e-5 if "Geometric" in repr(rule) else 1e-8
+
+
+@pytest.mark.parametrize("make", MADE, ids=NAMES)
+@pytest.mark.parametrize("torch_too", [False, True], ids=["numpy", "torch"])
+def test_a_whole_weight_counts_as_that_many_copies(make: Any, torch_too: bool) -> None:
+    if "refine" in repr(make(2)):
+        pytest.skip("copies of the best centre would take the places of others")
+    for seed in range(60):
+        X, w, f = drawn(seed)
+        rule, many = make(f), make(int(heaviest(w, f)))
+        copies = np.repeat(X, w, axis=0)
+        given = torch.from_numpy(X) if torch_too else X
+        found, wanted = np.asarray(rule(given, weights=w)), many(copies)
+        scale = np.abs(X).max()
+        assert np.abs(found - wanted).max() <= close(rule) * scale, (rule, X.tolist(), w.tolist())
+
+
+@pytest.mark.parametrize("make", MADE, ids=NAMES)
+def test_equal_weights_give_the_same_bits(make: Any) -> None:
+    for seed in range(10):
+        X, _, f = drawn(seed)
+        for weight in (1, 0.3, 7e5):
+            weighted = make(f).decide(X, weights=np.full(len(X), weight))
+            plain = make(f).decide(X)
+            assert np.array_equal(weighted.value, plain.value)
+            assert np.array_equal(weighted.weights, plain.weights)
+
+
+@pytest.mark.parametrize("make", MADE, ids=NAMES)
+def test_only_the_proportions_count_and_weight_zero_is_absent(make: Any) -> None:
+    for seed in range(10):
+        X, w, f = drawn(seed)
+        rule, first = make(f), make(f)(X, weights=w)
+        assert np.array_equal(rule(X, weights=w * 1024), first)
+        if "NNM" not in repr(rule):  # whose mixtures coincide, so that rounding breaks ties
+            assert np.abs(rule(X, weights=w * 0.1) - first).max() <= close(rule) * np.abs(X).max()
+        more = np.vstack([X[:1] * np.nan, X, X[:1] + 1e6])
+        decision = rule.decide(more, weights=[0, *w, 0])
+        assert np.abs(decision.value - first).max() <= 1e-9 * np.abs(X).max()  # rows are added in another order
+        assert decision.dropped == {}
+        assert not decision.lowered
+
+
+@pytest.mark.parametrize("make", [make for make in MADE if repr(make(2)) in BOUNDED])
+def test_rounding_of_masses_leaves_no_door_for_a_huge_value(make: Any) -> None:
+    rng = np.random.default_rng(0)
+    for seed in range(30):
+        X = np.random.default_rng(seed).normal(size=(9, 4))
+        w = rng.uniform(0.1, 0.3, 9)
+        if 2 * heaviest(w, 2) >= w.sum():
+            continue
+        honest = make(2)(X, weights=w)
+        for huge in (1e30, 1e300):
+            bad = X.copy()
+            bad[[int(w.argmax()), int(np.argsort(w)[-2])]] = huge
+            assert np.abs(make(2)(bad, weights=w)).max() < 100, (make(2), seed, huge, honest)
+            narrow = np.minimum(bad, 1e38).astype(np.float32)
+            assert np.abs(make(2)(narrow, weights=w)).max() < 100
+            assert np.abs(np.asarray(make(2)(torch.from_numpy(narrow), weights=w))).max() < 100
+
+
+@pytest.mark.parametrize("make", MADE, ids=NAMES)
+def test_blocks_of_float32_and_dicts_are_weighted_alike(make: Any) -> None:
+    X, w, f = drawn(7)
+    rule, wanted = make(f), make(f)(X, weights=w)
+    narrow = rule(X.astype(np.float32), weights=w.tolist())
+    assert narrow.dtype == np.float32
+    assert np.abs(narrow - wanted).max() <= 1e-4 * np.abs(X).max()
+    parts = rule([{"a": row[:1], "b": row[1:]} for row in X], weights=torch.tensor(w))
+    assert np.abs(np.concatenate([parts["a"], parts["b"]]) - wanted).max() <= close(rule) * np.abs(X).max()
+
+
+def test_whom_a_weighted_rule_used_is_told() -> None:
+    X = np.array([[0.0], [1.0], [2.0], [3.0], [90.0]])
+    decision = CWTM(1).decide(X, weights=[1, 1, 1, 2, 2])
+    assert decision.kept == (2, 3)  # two thirds of the mass are trimmed, half of it on each side
+    assert decision.value == pytest.approx((2 * 1 + 3 * 2) / 3)
+    assert MeanwO(1).decide(X, weights=[1, 1, 1, 2, 2]).weights == pytest.approx([0.2, 0.2, 0.2, 0.4, 0])
+
+
+def test_a_decision_tells_the_weights_and_the_cap() -> None:
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    decision = MeanwO(1).decide(X, weights=cap([10, 12, 0, 9, 11, 10**9], f=1))
+    assert decision.masses is not None
+    assert decision.masses.capped == (5,)
+    assert "any 1 hold at most 35% of the weight; capped at" in str(decision)
+    assert "2       absent" in str(decision)
+    with pytest.raises(BadInput, match="certificates are for rounds without weights"):
+        certificate(decision, X)
+
+
+def test_both_candidates_of_two_phases_are_weighted() -> None:
+    X, w, f = drawn(5)
+    both = Mean2P(f).propose(X, weights=w)
+    assert np.array_equal(both.inner.value, MeanwO(f)(X, weights=w))
+    assert np.array_equal(both.outer.value, OuterMean(f)(X, weights=w))
+
+
+@pytest.mark.parametrize(
+    ("weights", "why"),
+    [
+        ([1, 1, 1], r"3 weights for 5 updates"),
+        ([1, 1, -1, 1, 1], r"the weight -1 for worker 2"),
+        ([1, 1, np.nan, 1, 1], r"the weight nan for worker 2"),
+        ([1, 1, np.inf, 1, 1], r"the weight inf for worker 2"),
+        ([0, 0, 0, 0, 0], r"all 0"),
+        ("abc", r"a str"),
+        ([[1, 1], [1, 1]], r"a list"),
+        ({"a": 1}, r"a dict"),
+        (5, r"an int"),
+    ],
+)
+def test_weights_that_cannot_be_used_are_refused_in_one_sentence(weights: Any, why: str) -> None:
+    with pytest.raises(BadInput, match=why):
+        MeanwO(1)(np.eye(5), weights=weights)
+
+
+@pytest.mark.parametrize("rule", [Krum(1), MDA(1), StreamCenterwO(1), MeanwO(1, ties="all")])
+def test_a_rule_without_a_weighted_form_refuses_by_name(rule: Any) -> None:
+    with pytest.raises(BadInput, match=r"has no weighted form"):
+        rule(np.eye(7), weights=[1, 2, 1, 1, 1, 1, 1])
+
+
+def test_weights_of_which_f_workers_hold_a_half_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"the 1 heaviest worker holds 90%.*cap the weights"):
+        MeanwO(1)(np.eye(5), weights=[36, 1, 1, 1, 1])
+    assert MeanwO(1)(np.eye(5), weights=cap([36, 1, 1, 1, 1], f=1)).shape == (5,)
+
+
+def test_broken_updates_of_weighted_workers_are_dropped_as_always() -> None:
+    X = np.random.default_rng(0).normal(size=(7, 3))
+    X[2] = np.nan
+    w = np.array([1, 2, 3, 2, 1, 2, 1])
+    decision = MeanwO(2).decide(X, weights=w)
+    assert decision.dropped == {2: "not finite"}
+    rest = np.delete(np.arange(7), 2)
+    assert np.array_equal(decision.value, MeanwO(2)(X[rest], weights=w[rest]))
+    X[[1, 3]] = np.inf
+    with pytest.raises(TooManyFaults):
+        MeanwO(2)(X, weights=w)
+
+
+class TestCommand:
+    def test_weights_come_from_a_list_an_object_or_lines(self, tmp_path: Path) -> None:
+        X = np.random.default_rng(0).normal(size=(5, 3))
+        names = [f"w{i}.npy" for i in range(5)]
+        for name, row in zip(names, X, strict=True):
+            np.save(tmp_path / name, row)
+        w = [3, 1, 2, 2, 2]
+        (tmp_path / "list.json").write_text(json.dumps(w))
+        (tmp_path / "object.json").write_text(json.dumps(dict(zip(names, w, strict=True))))
+        (tmp_path / "lines.txt").write_text("\n".join(map(str, w)))
+        for file in ("list.json", "object.json", "lines.txt"):
+            aggregated(tmp_path, names, "--weights", file, "--out", "out.npy")
+            assert np.array_equal(np.load(tmp_path / "out.npy"), MeanwO(1)(X, weights=w))
+        told = aggregated(tmp_path, names, "--weights", "list.json", "--cap", "0.25", "--json")
+        assert json.loads(told)["capped"] == ["w0.npy"]
+        (tmp_path / "short.json").write_text("[1, 2]")
+        (tmp_path / "names.json").write_text('{"w0.npy": 1}')
+        (tmp_path / "odd.json").write_text('"abc"')
+        for file, why in (
+            ("short.json", "2 weights for 5 updates"),
+            ("names.json", "no weight for"),
+            ("odd.json", "holds no weights"),
+            ("none.json", "cannot be read"),
+        ):
+            assert why in aggregated(tmp_path, names, "--weights", file, code=2)
+
+
+def aggregated(folder: Path, names: list[str], *words: str, code: int = 0) -> str:
+    """What `holdfast aggregate 'MeanwO(f=1)'` prints."""
+    done = children.run(children.holdfast("aggregate", "MeanwO(f=1)", *names, *words), cwd=folder, env=children.WIDE)
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
+
+
+class TestCap:
+    def test_the_limit_is_the_largest_that_keeps_the_share(self) -> None:
+        rng = np.random.default_rng(0)
+        for _ in range(300):
+            n = int(rng.integers(3, 12))
+            f = int(rng.integers(1, (n - 1) // 2 + 1))
+            w = np.round(np.exp(rng.normal(0, 2, n)), 3)
+            share = rng.uniform(f / n, 0.5)
+            found = cap(w, f, share)
+            assert heaviest(found.weights, f) <= share * found.weights.sum() * (1 + 1e-9)
+            assert found.share_of(f) == pytest.approx(heaviest(found.weights, f) / found.weights.sum())
+            if found.limit < np.inf:
+                larger = np.minimum(w, found.limit * 1.001)
+                assert heaviest(larger, f) > share * larger.sum()
+                assert found.capped == tuple(np.flatnonzero(w > found.limit))
+
+    def test_weights_that_are_even_enough_stay(self) -> None:
+        found = cap([1, 2, 1, 1, 2], f=1)
+        assert found.capped == ()
+        assert np.array_equal(found.weights, [1, 2, 1, 1, 2])
+
+    def test_a_declared_billion_counts_no_more_than_the_limit(self) -> None:
+        counts = [100, 120, 90, 110, 130, 95, 105]
+        honest = cap(counts, f=2)
+        lied = cap([*counts[:-1], 10**9], f=2)
+        assert honest.capped == ()
+        assert lied.weights[-1] < 300
+        assert lied.share_of(2) <= 4 / 7
+
+    @pytest.mark.parametrize(("f", "share"), [(2, 0.3), (2, 0.5), (2, 0.9), (1, float("nan")), (-1, 0.2), (1, "x")])
+    def test_a_share_that_no_limit_can_keep_is_refused(self, f: Any, share: Any) -> None:
+        with pytest.raises(BadInput):
+            cap([1, 2, 3, 4, 5], f, share)
+
+
+def weighted_kappa(F: np.ndarray, X: np.ndarray, w: np.ndarray, f: int) -> float:
+    """The largest weighted κ over all sets whose complement weighs at most what the f heaviest do."""
+    n, most, worst = len(X), heaviest(w, f), 0.0
+    for bits in range(1, 2**n):
+        kept = np.array([bits >> i & 1 for i in range(n)], bool)
+        if w[~kept].sum() > most:
+            continue
+        share = w[kept] / w[kept].sum()
+        mean = share @ X[kept]
+        away, spread = float(np.square(F - mean).sum()), float(share @ np.square(X[kept] - mean).sum(axis=1))
+        worst = max(worst, away / spread if spread > 1e-20 else (np.inf if away > 1e-18 else 0.0))
+    return worst
+
+
+KAPPAS: dict[str, tuple[Any, Any]] = {
+    "CWTM": (CWTM, lambda x: x / (1 - 2 * x)),
+    "PTM": (PTM, lambda x: x / (1 - 2 * x) * (1 + 1e-4)),
+    "CWM": (lambda f: CWM(), lambda x: 1 / (1 - 2 * x)),
+    "GeometricMedian": (lambda f: GeometricMedian(), lambda x: 1 / (1 - 2 * x) * (1 + 1e-4)),
+    "MeanwO": (MeanwO, lambda x: x / (1 - 2 * x) * (1 + min(np.sqrt(2), np.sqrt((1 - x) / (1 - 2 * x)))) ** 2),
+    "MeanwO refined": (
+        lambda f: MeanwO(f, refine=2),
+        lambda x: x / (1 - 2 * x) * (1 + min(np.sqrt(2), np.sqrt((1 - x) / (1 - 2 * x)))) ** 2,
+    ),
+    "NearestTo": (lambda f: NearestTo(CWTM(f)), lambda x: x / (1 - 2 * x) * (1 + np.sqrt(1 + x / (1 - 2 * x))) ** 2),
+    "Medoid": (lambda f: Medoid(), lambda x: 2 * (1 - x) ** 2 / (1 - 2 * x) ** 2),
+}
+INSTANCES = int(os.environ.get("HOLDFAST_CLOUDS", "60"))
+
+
+@pytest.mark.parametrize("name", KAPPAS)
+def test_the_weighted_constant_is_never_exceeded(name: str) -> None:
+    make, constant = KAPPAS[name]
+    largest = 0.0
+    for seed in range(INSTANCES):
+        rng = np.random.default_rng((7, seed))
+        n, d = int(rng.integers(3, 8)), int(rng.integers(1, 4))
+        f = int(rng.integers(1, (n - 1) // 2 + 1))
+        w = rng.integers(1, 8, n).astype(float) if seed % 2 else rng.uniform(0.2, 1, n)
+        if 2 * heaviest(w, f) >= 0.98 * w.sum():
+            continue
+        X = rng.integers(-2, 3, (n, d)).astype(float) if seed % 3 else rng.normal(size=(n, d))
+        found = weighted_kappa(make(f)(X, weights=w), X, w, f)
+        bound = constant(heaviest(w, f) / w.sum())
+        assert found <= bound * (1 + 1e-7) + 1e-9, (name, X.tolist(), w.tolist(), f, found, bound)
+        largest = max(largest, found / bound)
+    assert largest > 0.2  # the rounds are not all easy
+
+
+def test_weights_that_make_a_constant_tight() -> None:
+    """Of weight 1 - 2δ in the middle and δ on either side, the set without one side is as far as CWTM's κ allows."""
+    X, w = np.array([[-1.0], [0.0], [1.0]]), np.array([2.0, 3.0, 2.0])
+    assert weighted_kappa(CWTM(1)(X, weights=w), X, w, 1) >= 0.99 * (2 / 7) / (1 - 4 / 7)
