@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from statistics import mean
 from typing import Any
+
+from open_questions import TASKS
 
 from holdfast.experiments.paper import MAIN, TABLES, Setting
 from holdfast.experiments.store import Store
@@ -89,28 +92,47 @@ def accuracies(name: str) -> str:
     return "\n".join([*out, "", about, ""])
 
 
-def open_questions() -> str:
-    """PTM beside one-phase rules and votes with a margin, on the digits: means over the seeds that are complete."""
+def open_questions(name: str) -> str:
+    """PTM beside one-phase rules and votes with a margin: means over the seeds that met every attack."""
+    task = TASKS[name]
     groups: dict[tuple[str, str, int], dict[str, float]] = {}
-    for line in (TRAINING / "open_digits.jsonl").read_text().splitlines():
+    for line in (TRAINING / f"open_{name}.jsonl").read_text().splitlines():
         row = json.loads(line)
         groups.setdefault((row["rule"], row["split"], row["seed"]), {})[row["attack"]] = row["accuracy"]
-    splits = list(dict.fromkeys(split for _, split, _ in groups))
-    heads = [f"{split}: {column}" for split in splits for column in ("no attack", "Worst")]
-    out = [f"| rule | {' | '.join(heads)} | seeds |", f"| --- |{' ---: |' * (len(heads) + 1)}"]
-    for rule in dict.fromkeys(rule for rule, _, _ in groups):
-        own = {(split, seed): found for (name, split, seed), found in groups.items() if name == rule}
-        most, cells, seeds = max(map(len, own.values())), [], set()
-        for split in splits:
-            whole = [found for (where, _), found in own.items() if where == split and len(found) == most]
-            worst = [min(value for attack, value in found.items() if attack != "none") for found in whole]
-            cells += [f"{mean(x):.2f}" if x else "" for x in ([found["none"] for found in whole], worst)]
-            seeds.add(len(whole))
-        phases = re.search(r"election=(.*)\)$", rule)
-        name = f"two phases, `{phases[1] if phases else 'Ballot()'}`" if rule.startswith("TwoPhase") else f"`{rule}`"
-        out.append(f"| {name} | {' | '.join(cells)} | {' and '.join(map(str, sorted(seeds)))} |")
-    both = "Two phases are `TwoPhase(MeanExact(f=8), OuterMean(f=8), ...)`."
-    return "\n".join([*out, "", both, ""])
+    complete = [
+        (rule, split)
+        for part in task.parts.values()
+        for rule, split, seed in product(map(repr, part.rules), part.splits, part.seeds)
+        if groups.get((rule, split, seed), {}).keys() >= {*part.attacks}
+    ]
+    splits = list(dict.fromkeys(split for _, split in complete))
+    rows = []
+    for part in task.parts.values():
+        for rule in map(repr, part.rules):
+            cells, seeds = [], []
+            for split in splits:
+                own = [groups.get((rule, split, seed), {}) for seed in part.seeds]
+                whole = [found for found in own if found.keys() >= {*part.attacks}]
+                worst = [min(found[attack] for attack in part.attacks if attack != "none") for found in whole]
+                cells += [f"{mean(x):.2f}" if x else "" for x in ([found["none"] for found in whole], worst)]
+                seeds += [len(whole)] if whole else []
+            if seeds:
+                rows.append(f"| {_election(rule)} | {' | '.join(cells)} | {' and '.join(map(str, sorted({*seeds})))} |")
+    heads = [f"{split.partition('(')[0]}: {column}" for split in splits for column in ("no attack", "Worst")]
+    out = [f"| rule | {' | '.join(heads)} | seeds |", f"| --- |{' ---: |' * (len(heads) + 1)}", *rows]
+    both = f"Two phases are `TwoPhase(MeanExact(f={task.f}), OuterMean(f={task.f}), ...)`."
+    return "\n".join([*out, "", *([both, ""] if any("TwoPhase" in rule for rule, _ in complete) else [])])
+
+
+def _election(rule: str) -> str:
+    """A rule by its text, a two-phase rule by its election."""
+    found = re.search(r"election=(.*)\)$", rule)
+    return f"two phases, `{found[1] if found else 'Ballot()'}`" if rule.startswith("TwoPhase") else f"`{rule}`"
+
+
+def left_open(text: str) -> str:
+    """docs/left-open.md with its tables put in."""
+    return put(put(text, "open", open_questions("digits")), "open cnn", open_questions("cnn"))
 
 
 def put(text: str, name: str, section: str) -> str:
@@ -427,7 +449,7 @@ if __name__ == "__main__":
     (ROOT / "docs" / "search.md").write_text(searches())
     docs = {"training": trained, "paper": papers, "guarantees": promises, "flower": flower, "distributed": distributed}
     docs |= {"coming-from": coming, "see": pages, "testing": checks}
-    docs["left-open"] = lambda text: put(text, "open", open_questions())
+    docs["left-open"] = left_open
     made_of = {ROOT / "README.md": replaced} | {ROOT / "docs" / f"{name}.md": made for name, made in docs.items()}
     for path, made in made_of.items():
         path.write_text(made(path.read_text()))

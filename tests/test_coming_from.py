@@ -22,7 +22,8 @@ DIFFERENT = {"SMEA(f)(X)", "CAF(f)(X)", "GeometricMedian(nu=0.1, T=3)(X)"}
 """What is known to differ, and why the page says so."""
 
 
-def test_the_page_comes_from_the_results() -> None:
+def test_the_page_comes_from_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     text = PAGE.read_text()
     assert runpy.run_path(str(ROOT / "benchmarks" / "report.py"))["coming"](text) == text
 

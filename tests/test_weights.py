@@ -33,12 +33,16 @@ from holdfast import (
     NormBoundedMean,
     OuterCenter,
     OuterMean,
+    Run,
     StreamCenterwO,
     TooManyFaults,
     cap,
+    parse,
+    train,
 )
 from holdfast.guarantees.certificate import certificate
 from holdfast.masses import heaviest
+from holdfast.training import Functions
 from tests import children
 
 WITHOUT_F = (Average(), CWM(), CWM(lower=True), GeometricMedian(), Medoid(), NormBoundedMean(tau=1.0))
@@ -347,3 +351,50 @@ def test_weights_that_make_a_constant_tight() -> None:
     """Of weight 1 - 2δ in the middle and δ on either side, the set without one side is as far as CWTM's κ allows."""
     X, w = np.array([[-1.0], [0.0], [1.0]]), np.array([2.0, 3.0, 2.0])
     assert weighted_kappa(CWTM(1)(X, weights=w), X, w, 1) >= 0.99 * (2 / 7) / (1 - 4 / 7)
+
+
+class TestTraining:
+    SAMPLES = (50, 10, 20, 30, 40, 20, 20)
+
+    def task(self) -> Functions:
+        return Functions(
+            workers=7,
+            first=np.zeros(3),
+            update=lambda worker, model, t: model - worker,
+            loss=lambda worker, model, t: float(np.square(model - worker).sum()),
+            samples=self.SAMPLES,
+        )
+
+    @pytest.mark.parametrize("rule", ["MeanwO(f=1)", "CWTM(f=1)", "Average()", "Mean2P(f=1)"])
+    def test_workers_count_by_their_samples(self, rule: str) -> None:
+        run = Run(rule=rule, workers=7, rounds=1, lr=1.0, momentum=0.0, weights="samples")
+        weighted, plain = (train(one, task=self.task()).model for one in (run, run.changed(weights="equal")))
+        X = -np.arange(7.0)[:, None] * np.ones(3)
+        rules = {"Mean2P(f=1)": MeanwO(1)}
+        wanted = rules.get(rule, parse(rule))(X, weights=self.SAMPLES)
+        assert weighted == pytest.approx(-wanted)
+        assert not np.allclose(weighted, plain)
+
+    def test_a_declared_billion_moves_the_mean_and_not_a_rule_with_a_cap(self) -> None:
+        run = Run(rule="Average()", workers=7, byzantine=1, rounds=1, lr=1.0, momentum=0.0, weights="samples")
+        assert train(run.changed(declared=10**9), task=self.task()).model[0] == pytest.approx(6.0, abs=1e-6)
+        robust = run.changed(rule="MeanwO(f=1)")
+        true, lied = (train(one, task=self.task()).model[0] for one in (robust, robust.changed(declared=10**9)))
+        assert abs(true - lied) < 1.0
+
+    def test_old_records_keep_their_keys(self) -> None:
+        run = Run(rule="MeanwO(f=1)")
+        assert not {"weights", "declared"} & run.record().keys()
+        weighted = run.changed(weights="samples", declared=5)
+        assert Run.read(weighted.text()) == weighted
+        with pytest.raises(BadInput, match="it is 'equal' or 'samples'"):
+            run.changed(weights="many")
+
+    def test_a_task_without_samples_is_refused(self) -> None:
+        task = Functions(workers=3, first=np.zeros(1), update=lambda worker, model, t: model)
+        with pytest.raises(BadInput, match="Functions does not know its workers' sample counts"):
+            train(Run(rule="MeanwO(f=1)", workers=3, weights="samples"), task=task)
+
+    def test_torch_workers_know_their_images(self) -> None:
+        run = Run(rule="MeanwO(f=1)", workers=5, rounds=2, train=20, test=5, weights="samples", probe=0)
+        assert train(run).lines

@@ -22,6 +22,7 @@ from holdfast.reading import read
 from holdfast.rules.base import CoordinateRule
 from holdfast.training.messages import RULE, VOTE, Sent, gather, generator
 from holdfast.training.run import Run
+from holdfast.training.samples import check_samples, declared_masses
 from holdfast.training.state import State
 from holdfast.training.task import Task
 from holdfast.twophase import elect, proximal_margin
@@ -108,12 +109,13 @@ def rashb(run: Run, task: Task, state: State | None = None, certify: bool = Fals
     >>> [one.kept for one in rashb(run, task)]
     ['kkk-', 'kkk-']
     """
+    check_samples(run, task)
     state = state or State.first(run, task)
     for t in range(state.round, run.rounds):
         state.average += (state.model - state.average) / (t + 1)
         sent = gather(run, task, state, t)
         try:
-            decision = _decided(run, sent, state, t)
+            decision = _decided(run, task, sent, state, t)
         except BadInput as refusal:
             yield _skipped(state, sent, t, refusal)
             continue
@@ -160,12 +162,13 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: b
     >>> [one.winner for one in two_phase_rashb(run, task)]
     ['inner', 'inner']
     """
+    check_samples(run, task)
     state = state or State.first(run, task)
     for t in range(state.round, run.rounds):
         state.average += (state.model - state.average) / (t + 1)
         sent = gather(run, task, state, t)
         try:
-            candidates = run.rule.propose(_read(run, sent, state), rng=generator(run, RULE, t), start=state.last)
+            candidates = run.rule.propose(_read(run, task, sent, state), rng=generator(run, RULE, t), start=state.last)
         except BadInput as refusal:
             yield _skipped(state, sent, t, refusal)
             continue
@@ -221,19 +224,21 @@ def _skipped(state: State, sent: Sent, t: int, refusal: BadInput) -> Round:
     return Round(t, events=(*sent.events, f"skipped: {refusal}"))
 
 
-def _decided(run: Run, sent: Sent, state: State, t: int) -> Decision:
+def _decided(run: Run, task: Task, sent: Sent, state: State, t: int) -> Decision:
     """The rule's decision; how often a rule on single coordinates used whom is counted on every k-th of many."""
     rule, rows, every = run.rule, sent.rows, len(state.model) // COLUMNS
-    updates = _read(run, sent, state)
+    updates = _read(run, task, sent, state)
     if every > 1 and isinstance(rule, CoordinateRule) and isinstance(rows, np.ndarray) and _sound(rows):
-        seen = decide(rule, read(np.ascontiguousarray(rows[:, ::every]), repr(rule)))
+        few = read(np.ascontiguousarray(rows[:, ::every]), repr(rule), weights=updates.masses)
+        seen = decide(rule, few)
         return replace(seen, value=decide(rule, updates, explain=False).value)
     return decide(rule, updates, rng=generator(run, RULE, t), start=state.last)
 
 
-def _read(run: Run, sent: Sent, state: State) -> Updates:
+def _read(run: Run, task: Task, sent: Sent, state: State) -> Updates:
     """The messages, to be decided about; refusals name the workers, not their places in the round."""
-    return read(sent.rows, repr(run.rule), like=state.model, names=sent.who.tolist())
+    masses = declared_masses(run, task, sent.who)
+    return read(sent.rows, repr(run.rule), like=state.model, names=sent.who.tolist(), weights=masses)
 
 
 def _sound(rows: np.ndarray) -> bool:

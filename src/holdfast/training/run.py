@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -38,7 +38,8 @@ COUNTS = {
     "probe": 0,
     "threads": 1,
 }
-OPTIONAL = {"draw": 0, "train": 1, "test": 1, "present": 1, "vote_batch": 1}
+OPTIONAL = {"draw": 0, "train": 1, "test": 1, "present": 1, "vote_batch": 1, "declared": 1}
+LATER = ("weights", "declared")  # fields that older records do not have; at their defaults they stay out of a record
 MAX_COUNT, HUGE = 2**31 - 1, 1e100
 NUMBERS = {"lr": True, "momentum": False, "weight_decay": False, "shrink": True}
 
@@ -111,6 +112,11 @@ class Run:
         The torch device.
     threads : int
         Threads of torch. Sums in another order have other bits, so it belongs to the record.
+    weights : "equal" or "samples"
+        How much a worker counts: all alike, or by the number of its training images. With a rule that has an f, the
+        largest numbers are capped, as `holdfast.cap` does.
+    declared : int or None
+        How many training images each Byzantine worker says that it has. None: the truth.
 
     Raises
     ------
@@ -160,6 +166,8 @@ class Run:
     seed: int = 0
     device: str = "cpu"
     threads: int = 1
+    weights: Literal["equal", "samples"] = "equal"
+    declared: int | None = None
 
     def __post_init__(self) -> None:
         for name, (catalogue, kind, noun) in TEXTS.items():
@@ -179,6 +187,8 @@ class Run:
                 raise BadInput(f"Run was given {name} = {given!r}; it is a text.")
         if not isinstance(self.standardise, bool):
             raise BadInput(f"Run was given standardise = {self.standardise!r}; it is True or False.")
+        if self.weights not in ("equal", "samples"):
+            raise BadInput(f"Run was given weights = {self.weights!r}; it is 'equal' or 'samples'.")
         for name, positive in NUMBERS.items():
             self._number(name, positive=positive)
         for name in ("clip", "reject"):
@@ -247,6 +257,9 @@ class Run:
     def record(self) -> dict[str, Any]:
         """Return all fields in plain values; rules and attacks as their text."""
         plain = {one.name: getattr(self, one.name) for one in fields(self)}
+        for one in fields(self):
+            if one.name in LATER and plain[one.name] == one.default:
+                del plain[one.name]
         return {name: repr(v) if name in TEXTS else v for name, v in plain.items()}
 
     def text(self) -> str:

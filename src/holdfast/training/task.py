@@ -110,6 +110,8 @@ class Functions:
         `loss(worker, model, t)` returns a worker's loss. Two phases need it.
     evaluation : callable, optional
         `evaluation(model)` returns numbers for the record, by name.
+    samples : sequence of int, optional
+        How many samples each worker has. `Run(weights="samples")` needs it.
 
     Notes
     -----
@@ -129,6 +131,7 @@ class Functions:
     update: Callable[[int, Vector, int], Any]
     loss: Callable[[int, Vector, int], float] | None = None
     evaluation: Callable[[Vector], Mapping[str, Any]] | None = None
+    samples: Sequence[int] | None = None
 
     def start(self) -> Vector:
         """Return the first model."""

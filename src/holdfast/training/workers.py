@@ -72,6 +72,7 @@ class Workers:
         self.shares = deal(data, run.split, run.workers, run.train, run.test, rng)
         self.device = _device(run.device)
         self.images, self.places = _images(data, self.shares, standardise=run.standardise, device=self.device)
+        self.samples = self.places.sizes.tolist()
         self.labels = torch.as_tensor(data.labels, dtype=torch.long, device=self.device)[self.places.used]
         self.lies = self._lies(run.attack)
         shape = tuple(self.images.shape[1:])

@@ -1,0 +1,28 @@
+"""How much a worker counts in a training: its sample count, as it declares it, under a cap."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.errors import BadInput
+from holdfast.masses import Masses, cap, read_masses
+from holdfast.training.run import Run
+from holdfast.training.task import Task
+
+
+def check_samples(run: Run, task: Task) -> None:
+    """Refuse a run by sample counts of a task that does not know them."""
+    if run.weights == "samples" and getattr(task, "samples", None) is None:
+        raise BadInput(
+            f"{type(task).__name__} does not know its workers' sample counts; give it samples=, one number each."
+        )
+
+
+def declared_masses(run: Run, task: Task, who: np.ndarray) -> Masses | None:
+    """The sample counts that these workers declare, capped if the rule has an f; None: all count alike."""
+    if run.weights == "equal":
+        return None
+    counts = np.array(getattr(task, "samples"), float)[who]  # noqa: B009
+    if run.declared is not None:
+        counts[who >= run.honest] = run.declared
+    return cap(counts, run.f) if run.f else read_masses(counts, len(who), repr(run.rule))
