@@ -228,6 +228,55 @@ def test_broken_updates_of_weighted_workers_are_dropped_as_always() -> None:
         MeanwO(2)(X, weights=w)
 
 
+class TestWhatAReviewFound:
+    def test_masses_that_float32_cannot_add_up_leave_no_door(self) -> None:
+        w = [2**30, 2**29, 2**29 + 5]
+        X = np.array([[3e38], [2.0], [3.0]], np.float32)
+        assert CWM()(X, weights=w) <= 3
+        assert NearestTo(CWM(), f=1)(X, weights=w) <= 3
+        m = cap([3000001, 2999999, 2000003, 1999999, 10**9], f=1, share=0.4999999)
+        X = np.array([[1.0], [2.0], [3.0], [2.5], [3e38]], np.float32)
+        for rule in (CWM(), CWTM(1), MeaMed(1), MeanwO(1)):
+            assert 1 <= rule(X, weights=m) <= 3
+            assert 1 <= float(rule(torch.from_numpy(X), weights=m)) <= 3
+
+    def test_a_worker_that_sends_nan_cannot_end_a_weighted_round(self) -> None:
+        X = np.array([[1.0], [1.2], [0.9], [1.1], [np.nan]])
+        decision = CWTM(1).decide(X, weights=[4, 1, 1, 1, 3])
+        assert decision.value == pytest.approx((4 + 1.2 + 0.9 + 1.1) / 7)
+        assert "f was lowered" in decision.note
+        assert "hold half of the weight" in decision.note
+        assert MeanwO(1)(X, weights=cap([10**6, 1, 1, 1, 10**9], f=1)).shape == (1,)
+        with pytest.raises(BadInput, match="needs less than half"):
+            CWTM(1)(X[:4], weights=[4, 1, 1, 1])
+
+    @pytest.mark.parametrize("make", MADE, ids=NAMES)
+    def test_a_weight_near_nothing_counts_nearly_nothing(self, make: Any) -> None:
+        X = np.random.default_rng(0).normal(size=(9, 4))
+        found = make(2)(X, weights=[1, 1, 1, 1, 1, 1, 1, 0.5, 1e-14])
+        assert np.isfinite(found).all()
+        if isinstance(make(2), Average | CWM | CWTM | GeometricMedian | PTM):  # others may choose it as their centre
+            assert np.abs(found - make(2)(X[:8], weights=[1, 1, 1, 1, 1, 1, 1, 0.5])).max() < 1e-4
+
+    def test_counts_beyond_all_floats_are_capped(self) -> None:
+        counts = [500, 120, 80, 300]
+        limit = cap([*counts, 10**9], f=1).limit
+        for lie in (10**30, 10**400, 1e308, np.inf):
+            assert cap([*counts, lie], f=1).limit == pytest.approx(limit)
+        assert cap([1] * 7 + [1e308, 1e308], f=2).capped == (7, 8)
+        assert cap(cap(counts, f=1), f=1, share=float(np.float32(0.4))).share_of(1) <= 0.4 + 1e-6
+        for odd in (5, "abc", None, {"a": 1}):
+            with pytest.raises(BadInput):
+                cap(odd, f=1)  # type: ignore[arg-type]
+
+    def test_nothing_of_an_absent_worker_is_read(self) -> None:
+        rows = [np.array([1.0, 2.0]), None, np.array([1.5, 2.5]), "text", np.array([2.0, 2.0]), np.zeros(9)]
+        answer = MeanwO(1)(rows, weights=[1, 0, 2, 0, 2, 0])
+        assert np.array_equal(answer, MeanwO(1)(np.array([rows[0], rows[2], rows[4]]), weights=[1, 2, 2]))
+        with pytest.raises(BadInput, match="update 5 differs"):
+            MeanwO(1)(rows, weights=[1, 0, 2, 0, 2, 1])
+
+
 class TestCommand:
     def test_weights_come_from_a_list_an_object_or_lines(self, tmp_path: Path) -> None:
         X = np.random.default_rng(0).normal(size=(5, 3))

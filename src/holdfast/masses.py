@@ -6,8 +6,10 @@ attack, unless a cap bounds it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +20,8 @@ from holdfast.places import fetch
 
 __all__ = ["Masses", "cap"]
 
-FINE, NARROW = 2.0**40, 2.0**22  # totals of masses that are no whole numbers; of those that float32 adds up exactly
+FINE = 2.0**40  # the sum of masses that had no small common unit
+SMALL = 2.0**29  # a sum of masses that fits 32 bits when it is doubled
 DENOMINATORS = 64  # by which ratios of weights are multiplied in search of whole numbers
 
 
@@ -64,7 +67,8 @@ class Masses:
         float
             Their part, after the cap.
         """
-        return heaviest(self.weights, f) / float(self.weights.sum())
+        scaled = self.weights / self.weights.max()
+        return heaviest(scaled, f) / float(scaled.sum())
 
 
 def read_masses(given: object, n: int, who: str) -> Masses:
@@ -76,19 +80,19 @@ def read_masses(given: object, n: int, who: str) -> Masses:
     return given
 
 
-def check_weights(given: object, n: int, who: str) -> np.ndarray:
-    """The weights of n workers as float64: finite, none negative, not all zero; else BadInput."""
+def check_weights(given: object, n: int | None, who: str, *, infinite: bool = False) -> np.ndarray:
+    """The weights of n workers as float64: none negative, not all zero, and finite unless said; else BadInput."""
     wanted = "give one finite number for each worker, at least 0"
     try:
-        numbers = fetch(given) if is_array(given) else np.asarray(given)
+        numbers = fetch(given) if is_array(given) else np.array([_number(one) for one in _listed(given)])
         weights = np.array(numbers, float) if numbers.dtype.kind in "fiu" else None
     except (TypeError, ValueError):
         weights = None
     if weights is None or weights.ndim != 1:
         raise BadInput(f"{who} was given weights that are {article(type(given).__name__)}; {wanted}.")
-    if len(weights) != n:
+    if n is not None and len(weights) != n:
         raise BadInput(f"{who} was given {len(weights)} weights for {n} updates; {wanted}.")
-    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    wrong = np.flatnonzero(~((np.isfinite(weights) | infinite) & (weights >= 0)))
     if len(wrong):
         at = int(wrong[0])
         raise BadInput(f"{who} was given the weight {weights[at]:g} for worker {at}; {wanted}.")
@@ -97,31 +101,50 @@ def check_weights(given: object, n: int, who: str) -> np.ndarray:
     return weights
 
 
+def _listed(given: object) -> Iterable[object]:
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise TypeError
+    return given
+
+
+def _number(given: Any) -> float:
+    """A number as a float; one that is too large for a float is infinite."""
+    if isinstance(given, bool | str):
+        raise TypeError
+    try:
+        return float(given)
+    except OverflowError:
+        return np.inf
+
+
+@np.errstate(all="ignore")  # ratios of the largest and the smallest floats
 def whole_masses(weights: np.ndarray) -> np.ndarray | None:
     """Weights as whole numbers in their proportions, so that sums are exact; None if all are equal.
 
     Rounding would otherwise leave a sliver of weight on a value that should have none, and that value may be huge.
-    Weights without a small common unit are rounded to a part 2^-40 of their sum.
+    Weights without a small common unit, or of a larger sum, are rounded to a part 2^-40 of their sum, and up to it.
 
     >>> whole_masses(np.array([0.1, 0.3, 0.25]))
     array([2., 6., 5.])
     """
     if (weights == weights[0]).all():
         return None
-    if weights.sum() < 2 * FINE and (weights == np.round(weights)).all():
-        return weights / np.gcd.reduce(weights.astype(np.int64))
+    if weights.sum() < 2**52 and (weights == np.round(weights)).all():
+        return np.asarray(weights / np.gcd.reduce(weights.astype(np.int64)))
     ratios = weights / weights.min()
     if ratios.sum() * DENOMINATORS < FINE:
         for denominator in range(1, DENOMINATORS + 1):
             whole = np.round(ratios * denominator)
             if (np.abs(ratios * denominator - whole) <= 1e-9 * whole).all():
                 return np.asarray(whole)
-    return np.round(weights / weights.max() * (FINE / len(weights)))
+    return rounded_masses(weights, FINE)
 
 
-def narrowed(mass: np.ndarray) -> np.ndarray:
-    """Masses that float32 adds up exactly: the same, or rounded to a part 2^-22 of their sum."""
-    return mass if mass.sum() <= 4 * NARROW else np.round(mass * (NARROW / mass.sum()))
+def rounded_masses(mass: np.ndarray, total: float) -> np.ndarray:
+    """Whole numbers of about this sum in the same proportions; none is zero, and none above the mean grows."""
+    shares = mass / mass.max()
+    whole = shares * (total / shares.sum())
+    return np.asarray(np.where(whole > whole.mean(), np.floor(whole), np.maximum(1.0, np.ceil(whole))))
 
 
 def heaviest(mass: np.ndarray, f: int) -> float:
@@ -176,7 +199,7 @@ def farthest_taken(squares: np.ndarray, taken: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(taken > 0, squares, -np.inf).max(axis=1))
 
 
-def cap(weights: Sequence[float] | np.ndarray, f: int, share: float | None = None) -> Masses:
+def cap(weights: Sequence[float] | np.ndarray | Masses, f: int, share: float | None = None) -> Masses:
     """Lower the largest weights, so that no f workers hold more than a share of the total.
 
     Parameters
@@ -211,18 +234,21 @@ def cap(weights: Sequence[float] | np.ndarray, f: int, share: float | None = Non
     280.0
     """
     f = check_whole(f, "f", least=0, who="cap")
-    given = check_weights(weights, len(weights), "cap")
+    declared = weights.weights if isinstance(weights, Masses) else weights
+    given = check_weights(declared, None, "cap", infinite=True)
     n = int((given > 0).sum())
     if share is None:
         share = min(2 * f / n, (f / n + 0.5) / 2) if n else 0.5
-    if not (isinstance(share, (int, float)) and f / n <= share < 0.5):
+    if not (isinstance(share, Real) and f / n <= share < 0.5):
         raise BadInput(
             f"cap was given share = {share} for f = {f} of {n} workers; "
             f"it must be below 1/2 and at least f/n = {f / n:.3g}."
         )
-    if f == 0 or heaviest(given, f) <= share * given.sum():
-        return Masses(given, given)
-    limit = _limit(given, f, float(share))
+    most = float(given[np.isfinite(given)].max(initial=0.0)) or 1.0
+    scaled = np.minimum(given / most, 10.0 * n)  # so that sums are finite; what was infinite is large
+    if f == 0 or heaviest(scaled, f) <= share * scaled.sum():
+        return Masses(np.minimum(given, most), given)
+    limit = _limit(scaled, f, float(share)) * most
     return Masses(np.minimum(given, limit), given, limit)
 
 

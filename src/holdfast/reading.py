@@ -85,12 +85,13 @@ def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
         if reading.get("on_excess", X.on_excess) != X.on_excess:
             X = replace(X, on_excess=on_excess)
         return X if reading.get("weights") is None else X.weighted(read_masses(reading["weights"], X.n, who))
-    updates = _from_matrix(X, who, like, measure) if is_array(X) else _from_rows(X, who, like, measure)
+    weights = reading.get("weights")
+    updates = _from_matrix(X, who, like, measure) if is_array(X) else _from_rows(X, who, like, measure, weights)
     updates.on_excess, updates.names = on_excess, reading.get("names")
     if updates.names is not None and len(updates.names) != updates.n:
         raise BadInput(f"{who} was given {len(updates.names)} names for {updates.n} updates; give one name each.")
-    if reading.get("weights") is not None:
-        updates = updates.weighted(read_masses(reading["weights"], updates.n, who))
+    if weights is not None:
+        updates = updates.weighted(read_masses(weights, updates.n, who))
     if sum(part.size for part in updates.leaves) == 0:
         raise BadInput(f"{who} was given empty updates; send at least one number a worker.")
     if not updates.distant:
@@ -104,15 +105,19 @@ def check_on_excess(who: str, given: object) -> None:
         raise BadInput(f"{who} was given on_excess = {given!r}; it is 'refuse' or 'lower'.")
 
 
-def _from_rows(X: object, who: str, like: object, measure: Measure | None) -> Updates:
+def _from_rows(X: object, who: str, like: object, measure: Measure | None, weights: object) -> Updates:
     if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
         raise BadInput(f"{who} was given {article(type(X).__name__)}; pass an (n, d) array or a list of n updates.")
     given = list(X)
     if not given:
         raise BadInput(f"{who} was given n = 0 vectors; gather at least one.")
-    flats = [understood(update) for update in given]
-    model = common(flats, who) if like is None else _model(like, who)
-    malformed = misfits(flats, model)
+    counted = None if weights is None else read_masses(weights, len(given), who).weights > 0
+    absent = {} if counted is None else {i: "absent" for i in range(len(given)) if not counted[i]}
+    flats = [Malformed("absent") if i in absent else understood(update) for i, update in enumerate(given)]
+    first = next(flat for i, flat in enumerate(flats) if i not in absent)
+    there = [first if i in absent else flat for i, flat in enumerate(flats)]  # an absent worker has no say
+    model = common(there, who) if like is None else _model(like, who)
+    malformed = misfits(flats, model) | absent
     if len(malformed) == len(given):
         raise BadInput(f"{who} was given {len(given)} updates, none of the structure of `like`: {malformed[0]}.")
     sound = [flat for i, flat in enumerate(flats) if i not in malformed and not isinstance(flat, Malformed)]
@@ -123,7 +128,7 @@ def _from_rows(X: object, who: str, like: object, measure: Measure | None) -> Up
         rows = ((None if isinstance(f, Malformed) or i in malformed else f[at].numbers) for i, f in enumerate(flats))
         column = [entry.numbers if row is None else row for row in rows]
         leaves.append(leaf(column, usual[at], places, counts=counts, measured=_counts(measure, entry.name)))
-    template = given[0] if like is None else like
+    template = next(update for i, update in enumerate(given) if i not in absent) if like is None else like
     silent = frozenset(i for i, update in enumerate(given) if update is None)
     return Updates(len(given), leaves, lambda parts: build(template, parts), malformed, silent)
 

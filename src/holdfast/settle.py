@@ -28,9 +28,10 @@ def settled(rule: Stage, updates: Updates) -> Stage:
     among = gone + silent <= (rule.most_dropped(present + gone + silent) or 0)  # all can be among the f
     for by in range(gone + silent + 1 if lower or among else 1):
         lowered = rule.lowered(by)
-        if present >= lowered.least():
-            _check_masses(lowered, updates)
+        if present >= lowered.least() and held_by_heaviest(lowered, updates) < 0.5:
             return lowered
+    if present >= rule.least():
+        raise _too_heavy(rule, updates)
     least, f = rule.least(), rule.tolerance() or 0
     gone += silent
     lost = f" ({gone} more {_were(gone)} dropped: {_reasons(updates)})" if gone else ""
@@ -49,19 +50,20 @@ def _counts(updates: Updates) -> tuple[int, int, int]:
     return len(updates.sound()), len(dropped) - silent + updates.refused, silent
 
 
-def _check_masses(rule: Stage, updates: Updates) -> None:
-    """Refuse weights of which f workers hold a half: they could be all that counts, and nobody could tell."""
-    mass = updates.mass(updates.sound())
-    f = rule.tolerance()
-    if mass is None or f is None:
-        return
-    held = heaviest(mass, f) / float(mass.sum())
-    if held >= 0.5:
-        raise BadInput(
-            f"{rule!r} was given weights of which the {f} heaviest {plural(f, 'worker')} "
-            f"{'holds' if f == 1 else 'hold'} {held:.0%}, and it needs less than half; "
-            f"cap the weights, as in weights=holdfast.cap(weights, f={f}) or --cap 0.4, or lower f."
-        )
+def held_by_heaviest(rule: Stage, updates: Updates) -> float:
+    """The part of the weight that the f heaviest workers hold; 0 if all count alike."""
+    mass, f = updates.mass(updates.sound()), rule.tolerance()
+    return 0.0 if mass is None or f is None else heaviest(mass, f) / float(mass.sum())
+
+
+def _too_heavy(rule: Stage, updates: Updates) -> BadInput:
+    """Of weights of which f workers hold a half: they could be all that counts, and nobody could tell."""
+    f = rule.tolerance() or 0
+    return BadInput(
+        f"{rule!r} was given weights of which the {f} heaviest {plural(f, 'worker')} "
+        f"{'holds' if f == 1 else 'hold'} {held_by_heaviest(rule, updates):.0%}, and it needs less than half; "
+        f"cap the weights, as in weights=holdfast.cap(weights, f={f}) or --cap 0.4, or lower f."
+    )
 
 
 def note_of(rule: Stage, given: Stage, updates: Updates) -> str:
@@ -75,7 +77,9 @@ def note_of(rule: Stage, given: Stage, updates: Updates) -> str:
     if rule == given:
         return excess
     note = f"f was lowered from {given!r} to {rule!r}: {present} {plural(present, 'vector')} remained after dropping "
-    return f"{note}{gone + silent}, and {given.least()} are needed{f'; {excess}' if excess else ''}"
+    enough = present >= given.least()
+    why = "the heaviest would hold half of the weight" if enough else f"{given.least()} are needed"
+    return f"{note}{gone + silent}, and {why}{f'; {excess}' if excess else ''}"
 
 
 def _reasons(updates: Updates, *, silent: bool = True) -> str:

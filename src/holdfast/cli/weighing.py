@@ -59,7 +59,9 @@ def _numbers(file: Path, names: list[str]) -> np.ndarray:
         told = [known[name] for name in names]
     if not isinstance(told, list):
         raise BadInput(f"{file} holds no weights; {wanted}.")
+    if any(isinstance(number, bool) for number in told):
+        raise BadInput(f"{file} holds something that is no number; {wanted}.")
     try:
         return np.array([float(number) for number in told])
     except (TypeError, ValueError, OverflowError):
-        raise BadInput(f"{file} holds something that is no number; {wanted}.") from None
+        raise BadInput(f"{file} holds something that is no number, or one that is too large; {wanted}.") from None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from types import ModuleType
 
 import numpy as np
 
-from holdfast.arrays import Array, device, namespace
+from holdfast.arrays import Array, device, library, namespace
 from holdfast.errors import BrokenRule
-from holdfast.masses import heaviest, narrowed
+from holdfast.masses import SMALL, heaviest, rounded_masses
 from holdfast.rules.base import CoordinateRule, Tolerance, value
 
 FREE = np.uint64(2**29 - 1)  # bits of a float64 that a float32 leaves zero
@@ -75,14 +76,15 @@ def used_between(block: Array, low: int, high: int) -> Array:
     return np.bincount(order.ravel(), minlength=len(block)) / block.shape[1]
 
 
-def middle_values(ordered: Array, total: float, *, lower: bool = False) -> Array:
+def middle_values(values: Array, ordered: Array, total: int, *, lower: bool = False) -> Array:
     """(n, b) masses in order -> (n, b): 1 where the median is, 1/2 on both values that it is the mean of."""
-    xp, upto, half = namespace(ordered), added_up(ordered), total / 2
-    first = (upto >= half) & (upto - ordered < half)  # the first value with half of the mass up to it
+    xp, upto = namespace(ordered), added_up(ordered)
+    before = upto - ordered
+    first = (upto * 2 >= total) & (before * 2 < total)  # the first value with half of the mass up to it
     if lower:
-        return xp.astype(first, ordered.dtype)
-    last = (upto > half) & (upto - ordered <= half)
-    return (xp.astype(first, ordered.dtype) + xp.astype(last, ordered.dtype)) / 2
+        return xp.astype(first, values.dtype)
+    last = (upto * 2 > total) & (before * 2 <= total)
+    return (xp.astype(first, values.dtype) + xp.astype(last, values.dtype)) / 2
 
 
 def share_of(xp: ModuleType, used: Array) -> Array:
@@ -98,7 +100,7 @@ class WeightedColumns(CoordinateRule):
         raise BrokenRule(f"{type(self).__name__} does not say what it takes.")
 
     def columns_by_mass(self, block: Array, mass: np.ndarray) -> Array:
-        mass = mass if str(block.dtype).endswith("float64") else narrowed(mass)
+        mass = fitting(block, mass)
         values, ordered = ranked_with_mass(block, mass)
         taken = self.taken(values, ordered, mass)
         if isinstance(values, np.ndarray):
@@ -106,19 +108,23 @@ class WeightedColumns(CoordinateRule):
         return namespace(values).sum(values * taken, axis=0)
 
     def used_by_mass(self, block: Array, mass: np.ndarray) -> Array:
-        xp, mass = namespace(block), narrowed(mass)
+        xp, mass = namespace(block), fitting(block, mass)
         order, values, ordered = in_order(block, mass)
         back = xp.take_along_axis(self.taken(values, ordered, mass), xp.argsort(order, axis=0), axis=0)
         return share_of(xp, xp.permute_dims(back > 0, (1, 0)))
 
 
+def fitting(block: Array, mass: np.ndarray) -> np.ndarray:
+    """The masses, or rounded ones where the library adds up 32 bits at most: JAX, unless it is told otherwise."""
+    short = library(block) == "jax" and not sys.modules["jax"].config.jax_enable_x64
+    return rounded_masses(mass, SMALL / 2) if short and mass.sum() >= SMALL else mass
+
+
 def in_order(block: Array, mass: np.ndarray) -> tuple[Array, Array, Array]:
     """(n, b) -> three (n, b): the rows in the order of each column, their values, and their masses."""
     xp = namespace(block)
-    if isinstance(block, np.ndarray):
-        there = mass.astype(block.dtype)
-    else:
-        there = xp.asarray(mass.tolist(), dtype=block.dtype, device=device(block))
+    wide = xp.int64 if mass.sum() >= SMALL else xp.int32
+    there = xp.asarray(mass.astype(np.int64).tolist(), dtype=wide, device=device(block))
     order = xp.argsort(block, axis=0, stable=True)
     ordered = xp.reshape(xp.take(there, xp.reshape(order, (-1,)), axis=0), block.shape)
     return order, xp.take_along_axis(block, order, axis=0), ordered
@@ -129,18 +135,19 @@ def ranked_with_mass(block: Array, mass: np.ndarray) -> tuple[Array, Array]:
 
     A float32 leaves 29 bits of a float64 free. Its mass is put there, so that both are sorted as one number.
     """
-    if not isinstance(block, np.ndarray) or block.dtype != np.float32:
+    if not isinstance(block, np.ndarray) or block.dtype != np.float32 or mass.sum() >= SMALL:
         return in_order(block, mass)[1:]
     keys = block.T.astype(np.float64, order="C")
     keys.view(np.uint64)[...] |= mass.astype(np.uint64)
     keys.sort(axis=1)  # along memory, which is fast
-    return keys.T.astype(np.float32, order="C"), (keys.view(np.uint64) & FREE).T.astype(np.float32, order="C")
+    return keys.T.astype(np.float32, order="C"), (keys.view(np.uint64) & FREE).T.astype(np.int32, order="C")
 
 
 def added_up(ordered: Array) -> Array:
     """(n, b) -> (n, b): the sums of each column up to each row."""
     if not isinstance(ordered, np.ndarray):
-        return namespace(ordered).cumulative_sum(ordered, axis=0)
+        xp = namespace(ordered)
+        return xp.cumulative_sum(ordered, axis=0, dtype=ordered.dtype)
     upto = ordered.copy()
     for i in range(1, len(upto)):  # whole rows at a time: numpy's own cumsum goes column by column
         upto[i] += upto[i - 1]
@@ -202,7 +209,7 @@ class CWM(WeightedColumns):
         return used_between(block, low, high + 1)
 
     def taken(self, values: Array, ordered: Array, mass: np.ndarray) -> Array:
-        return middle_values(ordered, float(mass.sum()), lower=self.lower)
+        return middle_values(values, ordered, int(mass.sum()), lower=self.lower)
 
 
 @value
@@ -251,10 +258,10 @@ class CWTM(WeightedColumns):
         return used_between(block, self.f, block.shape[0] - self.f)
 
     def taken(self, values: Array, ordered: Array, mass: np.ndarray) -> Array:
-        xp, total, trimmed = namespace(ordered), float(mass.sum()), heaviest(mass, self.f)
+        xp, total, trimmed = namespace(ordered), int(mass.sum()), int(heaviest(mass, self.f))
         upto = xp.clip(added_up(ordered), trimmed, total - trimmed)
         before = xp.concat([xp.full_like(upto[:1, :], trimmed), upto[:-1, :]], axis=0)
-        return (upto - before) / (total - 2 * trimmed)
+        return xp.astype(upto - before, values.dtype) / (total - 2 * trimmed)
 
 
 @value
@@ -330,10 +337,11 @@ class MeaMed(WeightedColumns):
         return share_of(xp, (at >= first) & (at < first + (block.shape[0] - self.f)))
 
     def taken(self, values: Array, ordered: Array, mass: np.ndarray) -> Array:
-        xp, total, amount = namespace(values), float(mass.sum()), float(mass.sum()) - heaviest(mass, self.f)
-        median = xp.sum(values * middle_values(ordered, total), axis=0)
+        xp, total = namespace(values), int(mass.sum())
+        amount = total - int(heaviest(mass, self.f))
+        median = xp.sum(values * middle_values(values, ordered, total), axis=0)
         nearest = xp.argsort(xp.abs(values - median), axis=0, stable=True)  # of two as near, the lower value
         by_distance = xp.take_along_axis(ordered, nearest, axis=0)
         before = added_up(by_distance) - by_distance
-        near = xp.minimum(xp.clip(amount - before, 0.0, amount), by_distance) / amount
-        return xp.take_along_axis(near, xp.argsort(nearest, axis=0), axis=0)
+        near = xp.minimum(xp.clip(before * -1 + amount, 0, amount), by_distance)
+        return xp.astype(xp.take_along_axis(near, xp.argsort(nearest, axis=0), axis=0), values.dtype) / amount
