@@ -45,13 +45,15 @@ from holdfast import (
 from holdfast.guarantees.bounds import bounds, everyone
 from holdfast.guarantees.certificate import _promised as promised
 from holdfast.guarantees.certificate import certificate
-from holdfast.guarantees.certify import Found, Search, answering, load, replayed, resumed, save, search
+from holdfast.guarantees.certify import Found, Search, search
 from holdfast.guarantees.choose import choose
 from holdfast.guarantees.criteria import SPREADS, aragg, ratios, subsets, worst
 from holdfast.guarantees.instances import drawn, structured
 from holdfast.guarantees.printed import paper
 from holdfast.guarantees.proved import Bound, unfinished
 from holdfast.guarantees.relative import relative
+from holdfast.guarantees.saved import load, replayed, resumed, save
+from holdfast.guarantees.searches import answering
 from holdfast.guarantees.vote import Voters, enough
 from holdfast.testing.rounds import KINDS, attacked, gaussian, heterogeneous
 
