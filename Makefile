@@ -101,7 +101,7 @@ picture: install  ## the pictures of sneak and siege in the README, and of docs/
 screens: browser  ## the pictures of both pages in docs/see.md, in a real browser
 	$(RUN)/python benchmarks/screens.py
 
-certify: install  ## try to break every proved constant and certificate: 10,000 rounds and more a rule, all honest sets; half an hour
+certify: install  ## try to break every proved constant and certificate: 10,000 rounds and more for each rule and criterion, all honest sets; an hour
 	HOLDFAST_CLOUDS=5000 $(RUN)/pytest -q -n 2 --dist worksteal tests/test_guarantees.py -k never_claims_less
 	$(RUN)/python benchmarks/certify.py
 	$(RUN)/python benchmarks/report.py

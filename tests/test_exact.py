@@ -30,6 +30,7 @@ from holdfast import (
     GeometricMedian,
     MeanExact,
     MeanwO,
+    Medoid,
     MoNNA,
     NearestTo,
     StreamCenterwO,
@@ -491,3 +492,23 @@ def test_ptm_turns_with_the_vectors_and_is_the_trimmed_mean_on_a_line() -> None:
     assert np.abs(CWTM(2)(X @ turn) - CWTM(2)(X) @ turn).max() > 1e-3  # which CWTM does not
     line = np.outer(rng.standard_normal(9), [3.0, 4.0])
     np.testing.assert_allclose(PTM(2)(line), CWTM(2)(line), atol=1e-12)  # one axis: the trimmed mean itself
+
+
+def test_nearest_to_a_median_averages_the_vectors_as_they_were_sent() -> None:
+    """Five equal vectors of nine: the median's search puts all on one place, for itself alone."""
+    X = np.array([[0.0, 0.0]] * 4 + [[1.0, 0.0]] * 5)
+    assert NearestTo(GeometricMedian(), f=1)(X) == pytest.approx([5 / 8, 0])
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        n, f = int(rng.integers(3, 10)), 1
+        X = rng.integers(-1, 2, (n, 2)).astype(float)
+        if seed % 3 == 0:
+            X[0] *= 10.0 ** rng.integers(0, 12)
+        for inner in (GeometricMedian(), Medoid(), PTM(f)):
+            centre = inner(X)
+            squares = np.square(X - centre).sum(axis=1)
+            order = np.argsort(squares, kind="stable")
+            if squares[order[n - f]] - squares[order[n - f - 1]] > 1e-6 * squares[order[n - f]]:  # no tie at the border
+                assert NearestTo(inner, f=f if inner.tolerance() is None else None)(X) == pytest.approx(
+                    X[order[: n - f]].mean(axis=0), rel=1e-9, abs=1e-9
+                )

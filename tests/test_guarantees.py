@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, islice
 from math import comb, inf, isclose, sqrt
@@ -46,14 +47,19 @@ from holdfast.guarantees.bounds import bounds, everyone
 from holdfast.guarantees.certificate import _promised as promised
 from holdfast.guarantees.certificate import _roundings as roundings
 from holdfast.guarantees.certificate import certificate
-from holdfast.guarantees.certify import Found, Search, answering, load, replayed, resumed, save, search
+from holdfast.guarantees.certify import Found, Search, search
 from holdfast.guarantees.choose import choose
+from holdfast.guarantees.climbs import merged
 from holdfast.guarantees.criteria import SPREADS, aragg, ratios, subsets, worst
-from holdfast.guarantees.instances import drawn, structured
+from holdfast.guarantees.instances import drawn, few_places, structured
+from holdfast.guarantees.moves import MAX_LENGTH, RESOLUTION, moved, shortened
 from holdfast.guarantees.printed import paper
 from holdfast.guarantees.proved import Bound, unfinished
 from holdfast.guarantees.relative import relative
+from holdfast.guarantees.saved import load, replayed, resumed, save
+from holdfast.guarantees.searches import answering
 from holdfast.guarantees.vote import Voters, enough
+from holdfast.rules.base import CoordinateRule, value
 from holdfast.testing.rounds import KINDS, attacked, gaussian, heterogeneous
 
 SHAPES = ((4, 1, 3), (5, 2, 2), (7, 2, 4), (7, 3, 3), (9, 4, 2))
@@ -341,6 +347,76 @@ def test_a_search_finds_more_than_its_structured_starts_for_meanwo() -> None:
     found = list(search(Search("MeanwO(f=2)", 5, 2, 2, "kappa", 3000)))
     assert found[0].value < 8.01
     assert 8.5 < found[-1].value < 11.66
+
+
+@pytest.mark.parametrize(
+    ("rule", "n", "f", "d", "least"),
+    [
+        ("MDA(f=2)", 5, 2, 2, 8.65),
+        ("StreamCenterwO(f=2)", 7, 2, 4, 5.65),
+        ("Medoid()", 7, 3, 3, 11.5),
+        ("MedianwO(f=2)", 5, 2, 2, 11.0),
+    ],
+)
+def test_a_search_finds_rounds_as_bad_as_those_that_are_known(rule: str, n: int, f: int, d: int, least: float) -> None:
+    *_, found = search(Search(rule, n, f, d, "kappa", 3000))
+    proved = bounds(parse(rule), n, f, d)["kappa"].ours
+    assert proved is not None
+    assert least <= found.value <= proved.value
+    assert isclose(worst("kappa", parse(rule)(found.X), found.X, f).value, found.value, rel_tol=1e-9)
+    assert found.tried <= 3020
+
+
+def test_a_search_begins_with_the_rounds_that_it_is_given() -> None:
+    asked = Search("MDA(f=2)", 5, 2, 2)
+    *_, known = search(replace(asked, budget=600))
+    first = next(search(asked, starts=[known.X]))
+    assert first.value == known.value > next(search(asked)).value
+    assert first.tried == len(structured(5, 2, 2)) + 1
+
+
+@value
+class Midrange(CoordinateRule):
+    """The middle of the extremes: a rule of a user's own, which one far vector moves anywhere."""
+
+    def columns(self, block: np.ndarray) -> np.ndarray:
+        return (block.min(axis=0) + block.max(axis=0)) / 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "least"),
+    [(lambda X: np.median(X, axis=0), 1.99), (CWM(), 1.99), (Midrange(), inf), (lambda X: X[0] * np.nan, inf)],
+)
+def test_a_rule_of_a_users_own_can_be_searched(rule: Any, least: float, tmp_path: Path) -> None:
+    asked = Search(rule, 5, 2, 2, "kappa", 600)
+    *_, found = search(asked)
+    assert found.value >= least
+    with pytest.raises(BadInput, match="a file holds text"):
+        save(tmp_path / "w.npz", asked, found)
+
+
+def test_without_cma_a_search_climbs_by_moves_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.guarantees.climbs.has_cma", lambda: False)
+    *_, found = search(Search("MDA(f=2)", 5, 2, 2, "kappa", 1500))
+    assert 8.4 < found.value < 9.29
+    assert found.tried == 1500
+
+
+def test_moves_keep_a_round_in_short_numbers() -> None:
+    rng = np.random.default_rng(0)
+    X = few_places(7, 3, rng)
+    for _ in range(3000):
+        X = moved(X, rng)
+        assert np.abs(X).max() <= MAX_LENGTH
+        assert (np.rint(X / RESOLUTION) * RESOLUTION == X).all()
+    assert (shortened(np.eye(2) * 1e9) == np.eye(2) * shortened(np.eye(2) * 1e9).max()).all()
+    assert (shortened(np.zeros((3, 2))) == 0).all()
+
+
+def test_points_that_are_near_share_a_place() -> None:
+    places, at = merged(line(0.0, 5.0, 0.1, 5.0, 0.2), 0.15)
+    assert places.ravel().tolist() == [0.0, 5.0, 0.2]
+    assert at.tolist() == [0, 1, 0, 1, 2]
 
 
 def test_a_climb_never_exceeds_the_exact_worst_and_often_meets_it() -> None:

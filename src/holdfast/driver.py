@@ -87,16 +87,18 @@ def _round(asked: Stage, points: Points, rng: Rng | None, *, explain: bool) -> D
     mass = updates.mass(rows)
     weights, seen, choice = np.zeros(updates.n), Distances(np.zeros((0, 0))), Choice(np.zeros(0))
     *before, last = rule.stages()
+    outside = points  # as they are for what follows a rule, whatever that rule does to them for itself
     for stage in before:
         match stage:
             case Mixing():
                 points, seen, mass = mix_points(stage, points, rng, mass)
+                outside = outside if stage.internal else points
             case CoordinateRule():
-                points = points.answered(combine.columns(points.anchored(()), stage, mass))
+                points = outside.answered(combine.columns(points.anchored(()), stage, mass))
             case DistanceRule():
                 anchored, table = measure_for(stage, points, rng)
                 weighed = stage.choose(table.D.copy(), rng, mass, scale=table.scale).weights
-                points = points.answered(combine.weighted_sum(anchored, weighed))
+                points = outside.answered(combine.weighted_sum(anchored, weighed))
     match last:
         case CoordinateRule():
             points = points.anchored(())

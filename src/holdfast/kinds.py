@@ -24,6 +24,7 @@ class Mixing(Stage):
     """A stage that makes weighted sums from distances."""
 
     answers = False
+    internal: ClassVar[bool] = False  # a part of the rule behind it: what follows that rule sees the points as before
 
     def size(self, n: int) -> int:
         return n

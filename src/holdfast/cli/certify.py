@@ -18,10 +18,12 @@ from holdfast.cli.files import load_all
 from holdfast.cli.wide import Screen, say
 from holdfast.decision import Decision
 from holdfast.errors import BadInput, listing
-from holdfast.guarantees import certify as searching
 from holdfast.guarantees.bounds import bounds, number, tolerance
 from holdfast.guarantees.certificate import certificate as certified
+from holdfast.guarantees.certify import Found, Search
+from holdfast.guarantees.certify import search as find_worst
 from holdfast.guarantees.criteria import CRITERIA, SPREADS
+from holdfast.guarantees.saved import replayed, resumed, save
 from holdfast.jsonable import to_json
 from holdfast.spec import parse_rule
 from holdfast.structure import majority
@@ -46,9 +48,7 @@ def certify(
     if out is not None and (out.suffix != ".npz" or not out.parent.is_dir()):
         raise BadInput(f"--out {out} was given; name an .npz file in a folder that exists.")
     lie = tolerance(parse_rule(rule), n, f)
-    searches = [
-        searching.Search(rule, n, lie, d, search, budget, seed) for search in ([criterion] if criterion else SPREADS)
-    ]
+    searches = [Search(rule, n, lie, d, search, budget, seed) for search in ([criterion] if criterion else SPREADS)]
     proved = bounds(parse_rule(rule), n, f, d)
     table = Table("criterion", "worst found", "proved", "no rule below", "rounds tried", box=None, header_style="bold")
     with Progress(transient=True, console=Screen(stderr=True)) as bar:
@@ -65,19 +65,19 @@ def certify(
     Screen().print(table)
 
 
-def _place(out: Path | None, search: searching.Search, many: int) -> Path | None:
+def _place(out: Path | None, search: Search, many: int) -> Path | None:
     return out if out is None or many == 1 else out.with_name(f"{out.stem}-{search.criterion}.npz")
 
 
-def _carried_out(search: searching.Search, out: Path | None, bar: Progress) -> searching.Found:
+def _carried_out(search: Search, out: Path | None, bar: Progress) -> Found:
     """The whole search, with its best round saved after every climb."""
-    known = searching.resumed(out, search) if out is not None and out.exists() else None
+    known = resumed(out, search) if out is not None and out.exists() else None
     task = bar.add_task(CRITERIA[search.criterion], total=search.budget, completed=known.tried if known else 0)
-    for result in searching.search(search, known):
+    for result in find_worst(search, known):
         known = result
         bar.update(task, completed=result.tried, description=f"{CRITERIA[search.criterion]} {result.value:.4g}")
         if out is not None:
-            searching.save(out, search, result)
+            save(out, search, result)
     assert known is not None
     return known
 
@@ -85,7 +85,7 @@ def _carried_out(search: searching.Search, out: Path | None, bar: Progress) -> s
 @example("holdfast replay worst.npz")
 def replay(file: Annotated[Path, typer.Argument(help="What `holdfast certify --out` saved.")]) -> None:
     """Show a saved round again: the vectors, who is honest in the worst case, the answer, and the ratio."""
-    search, result, worst, answer = searching.replayed(file)
+    search, result, worst, answer = replayed(file)
     table = Table("worker", "honest", "vector", box=None, header_style="bold")
     for i, x in enumerate(result.X):
         table.add_row(str(i), "yes" if i in worst.honest else "no", _vector(x))

@@ -1,125 +1,35 @@
 """A search for the round that is worst for a rule: the honest check of a constant, and often the way to a better one.
 
-Structured rounds are tried as they are; then evolution strategies (CMA-ES) climb from these, from random rounds, and
-from the best so far. What is found is a lower bound on the true constant, and the round is its proof.
+It has two parts. The first is wide: many short climbs by moves, from rounds on small grids and from random clouds. The
+second is deep: long climbs from the worst rounds so far, by moves and by evolution strategies in turn. What is found is
+a lower bound on the true constant, and the round is its proof.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
-from math import comb, inf, isclose
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator
+from math import inf
 
 import numpy as np
 
-from holdfast.disk import write_whole
-from holdfast.driver import decide
-from holdfast.errors import BadInput, MissingExtra
-from holdfast.guarantees.bounds import tolerance
-from holdfast.guarantees.criteria import MAX_SETS, SPREADS, check_size, ratios, subsets, worst
-from holdfast.guarantees.instances import drawn, structured
-from holdfast.reading import read
-from holdfast.spec import parse_rule
+from holdfast.guarantees.climbs import Cost, Measured, climb_by_evolution, climb_by_moves
+from holdfast.guarantees.instances import few_places, structured
+from holdfast.guarantees.searches import Found, Search, objective
 
 __all__ = ["Found", "Search", "search"]
 
 Array = np.ndarray
-CLIMBS = 24  # climbs into which a budget is cut
-NUMBERS = 2_000  # in a round: CMA-ES holds the square of it
-STEPS = (0.3, 0.02)  # of the size of a round: how far a climb looks at first
+Rng = np.random.Generator
+MAX_KEPT = 12  # worst rounds, from which climbs start again
+DIFFERENT = 1e-3  # of a ratio: rounds whose ratios are nearer count as one
+WIDE = 0.35  # of the budget: short climbs from rounds that are drawn
+DRAWN, SHORT = 20, 100  # rounds that are drawn; moves from the worst of them
+MIN_CLIMB = 50  # rounds of a long climb, however small the budget is
+BY_MOVES, BY_EVOLUTION = 0.04, 0.2  # of the budget: one long climb
+NEAR = 0.05  # sizes of a round: points so near to each other move as one in every other evolution
 
 
-@dataclass(frozen=True)
-class Search:
-    """What determines a search for the round that is worst for a rule.
-
-    Parameters
-    ----------
-    rule : str
-        The rule as text.
-    n : int
-        How many workers there are.
-    f : int
-        How many are Byzantine.
-    d : int
-        The dimension.
-    criterion : str
-        "lambda", "kappa" or "xi".
-    budget : int
-        How many rounds to try. The structured rounds are always tried, also those beyond the budget.
-    seed : int
-        The seed of all draws.
-
-    Raises
-    ------
-    BadInput
-        If the rule draws, or the numbers are too large for a search.
-
-    Examples
-    --------
-    >>> from holdfast.guarantees.certify import Search
-    >>> Search("CWTM(f=1)", n=4, f=1, d=2).criterion
-    'kappa'
-    """
-
-    rule: str
-    n: int
-    f: int
-    d: int
-    criterion: str = "kappa"
-    budget: int = 20_000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.criterion not in SPREADS:
-            known = ", ".join(SPREADS)
-            raise BadInput(f"{self.criterion!r} was given; the criteria that one round has are {known}.")
-        for name, low in (("n", 1), ("f", 0), ("d", 1), ("budget", 1), ("seed", 0)):
-            check_size(name, getattr(self, name), low)
-        if self.n * self.d > NUMBERS:
-            many = f"n = {self.n} and d = {self.d} were given, {self.n * self.d:,} numbers a round"
-            raise BadInput(f"{many}; a search takes up to {NUMBERS:,}, so lower n or d.")
-        rule = parse_rule(self.rule)
-        tolerance(rule, self.n, self.f)
-        if rule.random:
-            raise BadInput(f"{self.rule} draws at random; a search needs a rule that answers alike each time.")
-        if comb(self.n, self.f) > MAX_SETS:
-            many = f"n = {self.n} and f = {self.f} have {comb(self.n, self.f):.1g} honest sets to look at in each round"
-            raise BadInput(f"{many}; take fewer workers, so that there are at most {MAX_SETS}.")
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """The worst round so far.
-
-    Parameters
-    ----------
-    value : float
-        Its ratio: a lower bound on the true constant.
-    X : numpy.ndarray of shape (n, d)
-        The round, which is the proof.
-    tried : int
-        How many rounds were tried.
-    climbs : int
-        In how many climbs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from holdfast.guarantees.certify import Found
-    >>> Found(0.5, np.zeros((4, 2)), tried=20, climbs=0).value
-    0.5
-    """
-
-    value: float
-    X: Array
-    tried: int
-    climbs: int
-
-
-def search(task: Search, known: Found | None = None) -> Iterator[Found]:
+def search(task: Search, known: Found | None = None, *, starts: Iterable[Array] = ()) -> Iterator[Found]:
     """Search for the round that is worst for a rule.
 
     Parameters
@@ -128,21 +38,20 @@ def search(task: Search, known: Found | None = None) -> Iterator[Found]:
         What determines the search.
     known : Found, optional
         Goes on from there, to the same end.
+    starts : iterable of numpy.ndarray, optional
+        Rounds to begin with, beside the structured ones; for example the worst of another criterion.
 
     Yields
     ------
     Found
         The worst round so far, after each climb.
 
-    Raises
-    ------
-    BadInput
-        If the package cma is missing.
-
     Notes
     -----
-    Structured rounds are tried as they are. Then evolution strategies (CMA-ES) climb from these, from random rounds,
-    and from the best so far.
+    Structured rounds are tried as they are. A third of the budget goes to short climbs from rounds on small grids and
+    from random clouds. They move one point, or all points at one place: onto another point, to a midpoint, by a
+    reflection, along a line. The rest goes to long climbs from the worst rounds so far, by such moves and by an
+    evolution strategy (CMA-ES) in turn. Without the package cma all climbs are by moves.
 
     Examples
     --------
@@ -151,125 +60,53 @@ def search(task: Search, known: Found | None = None) -> Iterator[Found]:
     >>> 0.49 < found.value < 0.5001
     True
     """
-    cost = objective(task)
-    best = known
-    if best is None:
-        X = max(structured(task.n, task.f, task.d), key=cost)
-        best = Found(cost(X), X, len(structured(task.n, task.f, task.d)), 0)
-        yield best
-    while best.tried < task.budget and best.value < inf:
-        share = min(task.budget - best.tried, max(50, task.budget // CLIMBS))
-        X, value, tried = _climb(cost, *_start(task, best), share, task.seed * 10_007 + best.climbs)
-        better = value > best.value
-        best = Found(value if better else best.value, X if better else best.X, best.tried + tried, best.climbs + 1)
-        yield best
+    cost, found = objective(task), known
+    if found is None:
+        first = [*structured(task.n, task.f, task.d), *starts]
+        worst = _worst(Measured(cost(X), X) for X in first)
+        found = _found(worst, len(first), 0)
+        yield found
+    else:
+        worst = [Measured(cost(X), X) for X in (found.X, *found.others)]
+    while found.tried < task.budget and found.value < inf:
+        rng = np.random.default_rng((task.seed, found.climbs))
+        if found.tried < WIDE * task.budget:
+            end, tried = _climb_from_drawn(task, cost, task.budget - found.tried, rng)
+        else:
+            start = worst[min(rng.geometric(0.4), len(worst)) - 1]
+            end, tried = _climb_on(task, cost, start, found, rng)
+        worst = _worst([*worst, end])
+        found = _found(worst, found.tried + max(1, tried), found.climbs + 1)
+        yield found
 
 
-def objective(task: Search) -> Callable[[Array], float]:
-    """Round -> the largest ratio over all honest sets."""
-    answer, masks = answering(parse_rule(task.rule)), subsets(task.n, task.f)
-
-    def cost(X: Array) -> float:
-        with np.errstate(all="ignore"):
-            return float(ratios(task.criterion, answer(X), X, masks).max())
-
-    return cost
+def _worst(rounds: Iterable[Measured]) -> list[Measured]:
+    """The worst of the rounds, the worst first, without rounds of nearly the same ratio."""
+    out: list[Measured] = []
+    for one in sorted(rounds, key=lambda one: -one.value):
+        if not out or one.value < out[-1].value * (1 - DIFFERENT):
+            out.append(one)
+    return out[:MAX_KEPT]
 
 
-def answering(rule: Any) -> Callable[[Array], Array]:
-    """The rule on small float64 rounds."""
-    return lambda X: np.asarray(decide(rule, read(X, repr(rule)), explain=False).value)
+def _found(worst: list[Measured], tried: int, climbs: int) -> Found:
+    return Found(worst[0].value, worst[0].X, tried, climbs, tuple(one.X for one in worst[1:]))
 
 
-def _start(task: Search, best: Found) -> tuple[Array, float]:
-    """Where the next climb starts and how far it looks: structured rounds, the best, random ones, in turn."""
-    known = structured(task.n, task.f, task.d)
-    turn, kind = divmod(best.climbs, 3)
-    size = float(np.abs(best.X).max()) or 1.0
-    if kind == 0:
-        return known[turn % len(known)], STEPS[turn // len(known) % 2]
-    if kind == 1:
-        return best.X, size * 10.0 ** -(1 + turn % 4)
-    rng = np.random.default_rng((task.seed, best.climbs))
-    rounds = drawn(task.n, task.d, rng)
-    return [next(rounds) for _ in range(4)][turn % 4], 0.5
+def _climb_from_drawn(task: Search, cost: Cost, left: int, rng: Rng) -> tuple[Measured, int]:
+    """Draw rounds, on small grids and as clouds in turn, and climb a little from the worst of them."""
+    shape = (task.n, task.d)
+    rounds = [few_places(*shape, rng) if i % 2 else rng.normal(size=shape) for i in range(min(DRAWN, left))]
+    start = _worst(Measured(cost(X), X) for X in rounds)[0]
+    end, tried = climb_by_moves(cost, start, min(SHORT, left - len(rounds)), rng)
+    return end, tried + len(rounds)
 
 
-def _climb(cost: Callable[[Array], float], X: Array, step: float, share: int, seed: int) -> tuple[Array, float, int]:
-    """CMA-ES from one round, with its own random numbers."""
-    cma = _cma()
-    rng = np.random.default_rng(seed)
-    options = {
-        "verbose": -9,
-        "seed": np.nan,  # numpy's global generator is left alone
-        "randn": lambda *shape: rng.standard_normal(shape),
-        "maxfevals": share,
-        "tolx": 1e-12,
-        "tolfun": 1e-12,
-    }
-    climb = cma.CMAEvolutionStrategy(X.ravel(), step, options)
-    best, value, tried = X, cost(X), 1
-    while not climb.stop() and tried < share:
-        candidates = climb.ask()
-        costs = [cost(np.asarray(x).reshape(X.shape)) for x in candidates]
-        tried += len(costs)
-        top = int(np.argmax(costs))
-        if costs[top] > value:
-            best, value = np.asarray(candidates[top]).reshape(X.shape).copy(), costs[top]
-        if value == inf:
-            break
-        climb.tell(candidates, [-c for c in costs])
-    return best, value, tried
-
-
-def _cma() -> Any:
-    try:
-        import cma  # type: ignore[import-untyped]
-    except ImportError:
-        raise MissingExtra("the search", "cma", "search") from None
-    return cma
-
-
-def save(path: Path, task: Search, result: Found) -> None:
-    """The worst round and what was asked, whole or not at all; load goes on from it."""
-    numbers = {"value": result.value, "tried": result.tried, "climbs": result.climbs}
-    entries: dict[str, Any] = {name: np.array(v) for name, v in (asdict(task) | numbers).items()}
-    write_whole(path, lambda out: np.savez(out, X=result.X, **entries))
-
-
-def load(path: Path) -> tuple[Search, Found]:
-    """What was asked and found; BadInput if the file is none of ours."""
-    if not path.is_file():
-        raise BadInput(f"{path} is no file; name one that `holdfast certify --out` wrote.")
-    try:
-        with np.load(path, allow_pickle=False) as held:
-            entries = {name: held[name] for name in held.files}
-        X = entries["X"].astype(float, casting="safe")
-        task = Search(**{name: entries[name].item() for name in Search.__dataclass_fields__})
-        result = Found(float(entries["value"]), X, int(entries["tried"]), int(entries["climbs"]))
-        if X.shape != (task.n, task.d) or not np.isfinite(X).all() or min(result.tried, result.climbs) < 0:
-            raise ValueError
-        return task, result
-    except BadInput as refused:
-        raise BadInput(f"{path} holds a search that cannot be: {refused}") from None
-    except Exception:  # whatever a hostile file makes a reader say
-        raise BadInput(f"{path} holds no search; remove it or name another file.") from None
-
-
-def resumed(path: Path, task: Search) -> Found:
-    """What a file holds of this search, its ratio measured again; BadInput if it is another's, or not what it says."""
-    before, result = load(path)
-    if before != task:
-        raise BadInput(f"{path} holds another search ({before.rule}, n = {before.n}, ...); name another file.")
-    value = objective(task)(result.X)
-    if not isclose(value, result.value, rel_tol=1e-6, abs_tol=1e-12):
-        claim = f"{path} says {task.criterion} = {result.value:.6g}, but tried again its round has {value:.6g}"
-        raise BadInput(f"{claim}; remove it or name another file.")
-    return replace(result, value=value)
-
-
-def replayed(path: Path) -> tuple[Search, Found, Any, Array]:
-    """The saved round again: the rule's answer on it, and the honest set for which it is worst."""
-    task, result = load(path)
-    answer = np.asarray(parse_rule(task.rule)(result.X))
-    return task, result, worst(task.criterion, answer, result.X, task.f), answer
+def _climb_on(task: Search, cost: Cost, start: Measured, found: Found, rng: Rng) -> tuple[Measured, int]:
+    """Go on from one of the worst rounds: by moves, by an evolution of its points, or by one of its places."""
+    part = BY_EVOLUTION if found.climbs % 3 else BY_MOVES
+    share = min(task.budget - found.tried, max(MIN_CLIMB, int(part * task.budget)))
+    if part == BY_MOVES:
+        return climb_by_moves(cost, start, share, rng)
+    merge = NEAR if found.climbs % 3 == 2 else 0.0
+    return climb_by_evolution(cost, start, share, rng, step=10.0 ** -rng.integers(1, 4), merge=merge)

@@ -11,6 +11,8 @@ import numpy as np
 Array = np.ndarray
 Rng = np.random.Generator
 NEAR = 1e-6  # how far a tie is broken
+MAX_AXES = 4  # along which the points of a small grid differ
+MAX_REACH = 3  # of a small grid, to each side
 TIGHT = np.array([[0.92, 0.30], [1.04, 0.42], [1.08, 0.22], [0.98, 0.12]])
 MIDDLE = np.array([[0.55, 0.75], [0.62, -0.45], [1.75, 0.35]])
 WIDE = np.array([[-1.45, 0.35], [-0.75, 1.20], [-0.95, -0.85], [-0.10, -1.25]])
@@ -67,6 +69,14 @@ def _planar(n: int, f: int, d: int) -> list[Array]:
 def _circle(k: int) -> Array:
     turn = 2 * np.pi * np.arange(k) / k
     return np.stack([np.cos(turn), np.sin(turn)], axis=1)
+
+
+def few_places(n: int, d: int, rng: Rng) -> Array:
+    """A random round on a small grid: few places, whole numbers, hence many equal distances."""
+    places = np.zeros((rng.integers(2, n + 1) if n > 1 else 1, d))
+    used, reach = rng.integers(1, min(d, MAX_AXES) + 1), rng.integers(1, MAX_REACH + 1)
+    places[:, :used] = rng.integers(-reach, reach + 1, size=(len(places), used))
+    return places[rng.integers(len(places), size=n)]
 
 
 def drawn(n: int, d: int, rng: Rng) -> Iterator[Array]:

@@ -31,6 +31,7 @@ class Pull(Mixing):
     length: float = 0.0
     beyond: float = BEYOND  # of a vector out of sight, the part that is kept
     lengths = ("length",)
+    internal = True
 
     def __post_init__(self) -> None:
         """Nothing is checked: rules that checked their own fields build it, and `length` may be infinite."""

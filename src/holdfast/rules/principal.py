@@ -41,6 +41,7 @@ class Nearer(Mixing):
 
     f: Tolerance
     beyond: float = BEYOND  # of a vector out of sight, the part that is kept
+    internal = True
 
     def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
         return self._nearer(D, *tightest(D, self.f))
