@@ -126,7 +126,7 @@ def choose(
         return [_advice(StreamCenterwO(f), n, f, d, why)]
     criterion = "kappa" if heterogeneous else "lambda"
     advised = [_advice(rule, n, f, d, why) for rule, why in _one_phase(n, f, heterogeneous=heterogeneous)]
-    advised.sort(key=lambda advice: advice.constant(criterion))  # of equal ones, the one that is listed first
+    advised.sort(key=lambda advice: float(f"{advice.constant(criterion):.4g}"))  # of equal ones, the first listed
     first = (
         [_elected(n, f, heterogeneous=heterogeneous)] if votes and f > 1 and n <= MANY else []
     )  # Outer needs all distances

@@ -115,7 +115,7 @@ class WeightedColumns(CoordinateRule):
 
 
 def fitting(block: Array, mass: np.ndarray) -> np.ndarray:
-    """The masses, or rounded ones where the library adds up 32 bits at most: JAX, unless it is told otherwise."""
+    """The masses, or rounded ones where the library adds up 32 bits at most: JAX, unless x64 is enabled."""
     short = library(block) == "jax" and not sys.modules["jax"].config.jax_enable_x64
     return rounded_masses(mass, SMALL / 2) if short and mass.sum() >= SMALL else mass
 
