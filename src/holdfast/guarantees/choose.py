@@ -51,8 +51,8 @@ class Advice:
     Examples
     --------
     >>> from holdfast.guarantees.choose import choose
-    >>> choose(35, 7, votes=False)[0].constant("kappa")
-    0.3333333333333333
+    >>> round(choose(35, 7, votes=False)[0].constant("kappa"), 4)
+    0.3333
     """
 
     rule: Any
