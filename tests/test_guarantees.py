@@ -789,7 +789,8 @@ def test_one_phase_rules_are_ranked_by_what_convergence_depends_on(n: int, part:
         return
     advice = choose(n, f, heterogeneous=mixed, votes=False)
     constants = [a.constant("kappa" if mixed else "lambda") for a in advice]
-    assert constants == sorted(constants)
+    shown = [float(f"{constant:.4g}") for constant in constants]  # PTM's is CWTM's, up to a millionth
+    assert shown == sorted(shown)
     assert all(constant < inf for constant in constants)
     assert 2 <= len(advice) <= 5
     assert all(a.rule.least() <= n for a in advice)
