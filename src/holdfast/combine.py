@@ -41,16 +41,14 @@ def _sum(points: Points, leaf: Leaf, w: np.ndarray, rows: np.ndarray) -> Array:
     present, most = len(points.workers()) == source.n, 2 * len(rows) > source.n
     if not isinstance(leaf.data, Sequence) and present and most and (rows < source.n).all():
         w, all_rows = np.bincount(rows, w, source.n), None  # a view of all is faster than a copy of some
-    pieces = []
-    for s, e in leaf.spans(len(w)):
+
+    def piece(s: int, e: int) -> Array:
         block = leaf.block(all_rows, s, e, wide=wide)
         if source.processes > 1:
-            pieces.append(add_rows(leaf.place.put(w, "f8" if wide else "f4"), block))
-        elif wide:
-            pieces.append(weighted(leaf.place, w, block))
-        else:
-            pieces.append(leaf.place.weighted(w, block, "f4"))
-    return leaf.place.join(pieces)
+            return add_rows(leaf.place.put(w, "f8" if wide else "f4"), block)
+        return weighted(leaf.place, w, block) if wide else leaf.place.weighted(w, block, "f4")
+
+    return leaf.place.join((piece(s, e) for s, e in leaf.spans(len(w))), leaf.size)
 
 
 def add_rows(w: Array, block: Array) -> Array:
@@ -72,14 +70,17 @@ def add_rows(w: Array, block: Array) -> Array:
 
 def lower_median(leaf: Leaf, rows: np.ndarray) -> Array:
     """Counters: an element that at least one worker sent, with half of the rows on either side."""
-    place, pieces = leaf.place, []
-    for s, e in leaf.spans(len(rows)):
-        block, middle = leaf.block(rows, s, e), (len(rows) - 1) // 2
+    place, middle = leaf.place, (len(rows) - 1) // 2
+
+    def piece(s: int, e: int) -> Array:
+        block = leaf.block(rows, s, e)
         if isinstance(block, np.ndarray) and leaf.dtype == np.uint64:  # as int64, its upper half is negative
-            pieces.append(np.sort(block.view(np.uint64), axis=0)[middle, :].view(np.int64))
-        else:
-            pieces.append(place.xp.sort(block, axis=0)[middle, :])
-    return place.join(pieces) if pieces else place.put(np.zeros(0), "i")
+            return np.sort(block.view(np.uint64), axis=0)[middle, :].view(np.int64)
+        return place.xp.sort(block, axis=0)[middle, :]
+
+    if not leaf.size:
+        return place.put(np.zeros(0), "i")
+    return place.join((piece(s, e) for s, e in leaf.spans(len(rows))), leaf.size)
 
 
 def columns(points: Points, rule: CoordinateRule, mass: np.ndarray | None = None) -> list[Array]:
@@ -202,7 +203,7 @@ def _each(points: Points, work: Callable[[Leaf, Array], Result], cache: int = CA
 
 
 def _joined(leaf: Leaf, pieces: list[Array]) -> Array:
-    return leaf.place.join(pieces) if pieces else leaf.place.put(np.zeros(0), leaf.kind)
+    return leaf.place.join(pieces, leaf.size) if pieces else leaf.place.put(np.zeros(0), leaf.kind)
 
 
 def _all(found: Iterable[tuple[Leaf, Array]]) -> bool:

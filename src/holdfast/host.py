@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -80,8 +81,16 @@ class Host(Place):
             out[at] = self.bring(row, kind)
         return out
 
-    def join(self, pieces: Sequence[Array]) -> np.ndarray:
-        return np.asarray(pieces[0]) if len(pieces) == 1 else np.concatenate([np.asarray(piece) for piece in pieces])
+    def join(self, pieces: Iterable[Array], length: int) -> np.ndarray:
+        rest = map(np.asarray, pieces)
+        first = next(rest)
+        if len(first) == length:
+            return first
+        out, at = np.empty((length, *first.shape[1:]), first.dtype), 0
+        for piece in chain([first], rest):  # each is freed before the next is made: the answer is held once
+            out[at : at + len(piece)] = piece
+            at += len(piece)
+        return out
 
     def width(self, rows: int, *, view: bool) -> int:
         return max(1, (VIEWED if view else COPIED) // max(1, rows) // UNIT) * UNIT

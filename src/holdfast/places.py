@@ -7,7 +7,7 @@ block by block, at least 8,192 columns each, and the host adds them in float64.
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from types import ModuleType
 from typing import Any, Protocol
@@ -91,9 +91,10 @@ class Place:
         """Rows as one block."""
         return self.xp.stack([self.bring(row, kind) for row in rows])
 
-    def join(self, pieces: Sequence[Array]) -> Array:
-        """Pieces of a vector as one."""
-        return pieces[0] if len(pieces) == 1 else self.xp.concat(list(pieces))
+    def join(self, pieces: Iterable[Array], length: int) -> Array:
+        """Pieces of a vector, or rows of a block, of this length in all, as one."""
+        parts = list(pieces)
+        return parts[0] if len(parts) == 1 else self.xp.concat(parts)
 
     def width(self, rows: int, *, view: bool) -> int:
         """How many columns are read at once for this number of rows."""

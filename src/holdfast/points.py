@@ -102,7 +102,7 @@ class Points:
         rows, zeros = self.basis[there[there >= 0]], int((there < 0).sum())
         parts = [leaf.block(rows, s, e, wide=wide)] if len(rows) else []
         origin = [leaf.place.put(np.zeros((zeros, e - s)), "f8" if wide else leaf.kind)] if zeros else []
-        block = leaf.place.join([*parts, *origin])
+        block = leaf.place.join([*parts, *origin], len(at))
         behind = np.argsort(np.argsort(there < 0, kind="stable"), kind="stable")
         return block if (np.diff(behind) == 1).all() else leaf.place.take(block, behind)
 
