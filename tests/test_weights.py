@@ -158,6 +158,17 @@ def test_blocks_of_float32_and_dicts_are_weighted_alike(make: Any) -> None:
     assert np.abs(np.concatenate([parts["a"], parts["b"]]) - wanted).max() <= close(rule) * np.abs(X).max()
 
 
+@pytest.mark.parametrize("rule", [CWTM(0), CWTM(1), CWTM(5), CWM(), CWM(lower=True), MeaMed(3)])
+@pytest.mark.parametrize("weights", ["counts", "capped", "heavy"])
+def test_long_columns_of_float32_have_the_answer_of_float64(rule: Any, weights: str) -> None:
+    rng = np.random.default_rng(7)
+    X = np.round(rng.normal(size=(13, 4321)), 1).astype(np.float32)  # ties, and more columns than one piece has
+    counts = rng.integers(5, 9, 13)
+    heavy = np.append(np.full(12, 2.0**39), 2.0**39 + 1)
+    w = {"counts": counts, "capped": cap(rng.integers(20, 2000, 13), 5), "heavy": heavy}[weights]
+    np.testing.assert_allclose(rule(X, weights=w), rule(X.astype(float), weights=w), rtol=1e-6, atol=1e-6)
+
+
 def test_whom_a_weighted_rule_used_is_told() -> None:
     X = np.array([[0.0], [1.0], [2.0], [3.0], [90.0]])
     decision = CWTM(1).decide(X, weights=[1, 1, 1, 2, 2])

@@ -17,7 +17,6 @@ from holdfast.places import Place
 from holdfast.points import TINY, NotFinite, Points, weighted
 
 CACHE = 300_000  # numbers of a block of columns that is sorted on the host: fits the second-level cache
-WEIGHTED_CACHE = 36_000  # the same with masses: larger blocks spend their time in fresh memory
 ADDED = 8192  # numbers of a row that are added at once: some rows of them fit the first cache
 Result = TypeVar("Result")
 
@@ -89,8 +88,7 @@ def columns(points: Points, rule: CoordinateRule, mass: np.ndarray | None = None
     Raises NotFinite where a block may hold numbers that are not finite, if nobody has looked yet; BrokenRule, in all
     processes alike, if the rule's answer to finite numbers breaks the contract.
     """
-    cache = CACHE if mass is None else WEIGHTED_CACHE
-    done = _each(points, lambda leaf, block: _answered(points, rule, mass, leaf, block), cache)
+    done = _each(points, lambda leaf, block: _answered(points, rule, mass, leaf, block))
     seen = not points.unseen or _all((leaf, fine) for leaf, _, fine in done)
     broken = next((answer for _, answer, _ in done if isinstance(answer, BrokenRule)), None)
     values = _values(points, done) if seen and broken is None else []
@@ -181,7 +179,7 @@ def shares(points: Points, rule: CoordinateRule, mass: np.ndarray | None = None)
     return part if points.mix is None else part @ np.abs(points.mix)
 
 
-def _each(points: Points, work: Callable[[Leaf, Array], Result], cache: int = CACHE) -> list[Result]:
+def _each(points: Points, work: Callable[[Leaf, Array], Result]) -> list[Result]:
     """Work on every block of columns: on the host on all cores, on a device one after the other."""
     floats = points.source.floats
     host = all(isinstance(leaf.place, Host) for leaf in floats)
@@ -190,7 +188,7 @@ def _each(points: Points, work: Callable[[Leaf, Array], Result], cache: int = CA
         for leaf in floats
         for span in spans(
             leaf.size,
-            int(np.clip(cache // max(1, points.k), 64, 8192)) if host else leaf.place.width(points.k, view=False),
+            int(np.clip(CACHE // max(1, points.k), 64, 8192)) if host else leaf.place.width(points.k, view=False),
         )
     ]
 

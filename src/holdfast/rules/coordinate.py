@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
-from types import ModuleType
 
 import numpy as np
 
-from holdfast.arrays import Array, device, library, namespace
-from holdfast.errors import BrokenRule
-from holdfast.masses import SMALL, heaviest, rounded_masses
-from holdfast.rules.base import CoordinateRule, Tolerance, value
+from holdfast.arrays import Array, device, namespace
+from holdfast.masses import heaviest
+from holdfast.rules.base import Tolerance, value
+from holdfast.rules.by_mass import (
+    WeightedColumns,
+    added_up,
+    fitting,
+    middle_values,
+    packed,
+    packed_trimmed_mean,
+    share_of,
+)
 
-FREE = np.uint64(2**29 - 1)  # bits of a float64 that a float32 leaves zero
 FEW = 16  # rows that are ordered by comparing whole rows with each other
 
 
@@ -74,84 +79,6 @@ def used_between(block: Array, low: int, high: int) -> Array:
         return share_of(xp, (at >= low) & (at < high))
     order = np.argsort(block.T, axis=1, kind="stable")[:, low:high]
     return np.bincount(order.ravel(), minlength=len(block)) / block.shape[1]
-
-
-def middle_values(values: Array, ordered: Array, total: int, *, lower: bool = False) -> Array:
-    """(n, b) masses in order -> (n, b): 1 where the median is, 1/2 on both values that it is the mean of."""
-    xp, upto = namespace(ordered), added_up(ordered)
-    before = upto - ordered
-    first = (upto * 2 >= total) & (before * 2 < total)  # the first value with half of the mass up to it
-    if lower:
-        return xp.astype(first, values.dtype)
-    last = (upto * 2 > total) & (before * 2 <= total)
-    return (xp.astype(first, values.dtype) + xp.astype(last, values.dtype)) / 2
-
-
-def share_of(xp: ModuleType, used: Array) -> Array:
-    """(b, n) flags -> (n,): the share of columns in which each row was used."""
-    return xp.sum(xp.astype(used, xp.float32), axis=0) / used.shape[0]
-
-
-class WeightedColumns(CoordinateRule):
-    """A rule that sorts each column and then knows how much of each value to take, by the masses in that order."""
-
-    def taken(self, values: Array, ordered: Array, mass: np.ndarray) -> Array:
-        """(n, b) values in order and their masses -> (n, b): how much of each value counts, summing to one."""
-        raise BrokenRule(f"{type(self).__name__} does not say what it takes.")
-
-    def columns_by_mass(self, block: Array, mass: np.ndarray) -> Array:
-        mass = fitting(block, mass)
-        values, ordered = ranked_with_mass(block, mass)
-        taken = self.taken(values, ordered, mass)
-        if isinstance(values, np.ndarray):
-            return np.asarray(np.einsum("ij,ij->j", values, np.asarray(taken)))
-        return namespace(values).sum(values * taken, axis=0)
-
-    def used_by_mass(self, block: Array, mass: np.ndarray) -> Array:
-        xp, mass = namespace(block), fitting(block, mass)
-        order, values, ordered = in_order(block, mass)
-        back = xp.take_along_axis(self.taken(values, ordered, mass), xp.argsort(order, axis=0), axis=0)
-        return share_of(xp, xp.permute_dims(back > 0, (1, 0)))
-
-
-def fitting(block: Array, mass: np.ndarray) -> np.ndarray:
-    """The masses, or rounded ones where the library adds up 32 bits at most: JAX, unless x64 is enabled."""
-    short = library(block) == "jax" and not sys.modules["jax"].config.jax_enable_x64
-    return rounded_masses(mass, SMALL / 2) if short and mass.sum() >= SMALL else mass
-
-
-def in_order(block: Array, mass: np.ndarray) -> tuple[Array, Array, Array]:
-    """(n, b) -> three (n, b): the rows in the order of each column, their values, and their masses."""
-    xp = namespace(block)
-    wide = xp.int64 if mass.sum() >= SMALL else xp.int32
-    there = xp.asarray(mass.astype(np.int64).tolist(), dtype=wide, device=device(block))
-    order = xp.argsort(block, axis=0, stable=True)
-    ordered = xp.reshape(xp.take(there, xp.reshape(order, (-1,)), axis=0), block.shape)
-    return order, xp.take_along_axis(block, order, axis=0), ordered
-
-
-def ranked_with_mass(block: Array, mass: np.ndarray) -> tuple[Array, Array]:
-    """(n, b) -> two (n, b): every column's values in order, and the masses in that order.
-
-    A float32 leaves 29 bits of a float64 free. Its mass is put there, so that both are sorted as one number.
-    """
-    if not isinstance(block, np.ndarray) or block.dtype != np.float32 or mass.sum() >= SMALL:
-        return in_order(block, mass)[1:]
-    keys = block.T.astype(np.float64, order="C")
-    keys.view(np.uint64)[...] |= mass.astype(np.uint64)
-    keys.sort(axis=1)  # along memory, which is fast
-    return keys.T.astype(np.float32, order="C"), (keys.view(np.uint64) & FREE).T.astype(np.int32, order="C")
-
-
-def added_up(ordered: Array) -> Array:
-    """(n, b) -> (n, b): the sums of each column up to each row."""
-    if not isinstance(ordered, np.ndarray):
-        xp = namespace(ordered)
-        return xp.cumulative_sum(ordered, axis=0, dtype=ordered.dtype)
-    upto = ordered.copy()
-    for i in range(1, len(upto)):  # whole rows at a time: numpy's own cumsum goes column by column
-        upto[i] += upto[i - 1]
-    return upto
 
 
 @value
@@ -262,6 +189,11 @@ class CWTM(WeightedColumns):
         upto = xp.clip(added_up(ordered), trimmed, total - trimmed)
         before = xp.concat([xp.full_like(upto[:1, :], trimmed), upto[:-1, :]], axis=0)
         return xp.astype(upto - before, values.dtype) / (total - 2 * trimmed)
+
+    def columns_by_mass(self, block: Array, mass: np.ndarray) -> Array:
+        if not packed(block):
+            return super().columns_by_mass(block, mass)
+        return packed_trimmed_mean(block, fitting(block, mass), self.f)
 
 
 @value
