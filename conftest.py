@@ -72,7 +72,7 @@ def _skipped_without_extras(item: pytest.Item) -> Iterator[None]:
         yield
     except Exception as error:
         cause = error.exc_info[1] if isinstance(error, doctest.UnexpectedException) else error
-        told = isinstance(cause, holdfast.BadInput) and "pip install 'holdfast[" in str(cause)
+        told = isinstance(cause, holdfast.BadInput) and "pip install -c constraints.txt" in str(cause)
         lacks = isinstance(cause, ImportError) and not (cause.name or "holdfast").startswith(("holdfast", "tests"))
         if item.config.getoption("--without-extras") and (told or lacks):
             pytest.skip(str(cause))

@@ -290,5 +290,5 @@ def test_a_cluster_that_does_not_answer(
 
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(BadInput, match=r"pip install 'holdfast\[ray\]'"):
+    with pytest.raises(BadInput, match=r"pip install -c constraints.txt '\.\[ray\]'"):
         list(carried_out_on("auto")({"a": (Run(workers=7, **SMALL), None)}))

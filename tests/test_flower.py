@@ -552,7 +552,7 @@ def test_a_lone_inner_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "said"), [(None, "pip install 'holdfast\\[flower\\]'"), ("1.20.0", ">=1.41,<1.43")]
+    ("version", "said"), [(None, "pip install -c constraints.txt '\\.\\[flower\\]'"), ("1.20.0", ">=1.41,<1.43")]
 )
 def test_without_a_fitting_flower_one_sentence_says_what_to_install(
     version: str | None, said: str, monkeypatch: pytest.MonkeyPatch

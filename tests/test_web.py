@@ -434,4 +434,4 @@ def test_without_the_extra_the_command_names_it() -> None:
     code = "import sys; sys.modules['starlette.applications'] = None; from holdfast.cli import main; main()"
     done = run([sys.executable, "-c", code, "play"])
     assert done.returncode == 2
-    assert "pip install 'holdfast[web]'" in done.stderr
+    assert "pip install -c constraints.txt '.[web]'" in done.stderr

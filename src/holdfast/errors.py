@@ -27,7 +27,7 @@ class MissingExtra(BadInput, ImportError):
     --------
     >>> from holdfast.errors import MissingExtra
     >>> print(MissingExtra("a figure", "matplotlib", "plot"))
-    a figure needs matplotlib; pip install 'holdfast[plot]', or in a checkout pip install -c constraints.txt '.[plot]'.
+    a figure needs matplotlib; in a checkout of holdfast, pip install -c constraints.txt '.[plot]'.
     """
 
     def __init__(self, what: str, package: str = "", extra: str | None = None) -> None:
@@ -36,12 +36,12 @@ class MissingExtra(BadInput, ImportError):
 
 
 def install(extra: str) -> str:
-    """How to install an extra: from a package index, or in a checkout.
+    """How to install an extra. The name holdfast on PyPI is another project's, so pip must not be asked for it.
 
     >>> install("cli")
-    "pip install 'holdfast[cli]', or in a checkout pip install -c constraints.txt '.[cli]'"
+    "in a checkout of holdfast, pip install -c constraints.txt '.[cli]'"
     """
-    return f"pip install 'holdfast[{extra}]', or in a checkout pip install -c constraints.txt '.[{extra}]'"
+    return f"in a checkout of holdfast, pip install -c constraints.txt '.[{extra}]'"
 
 
 class Unwritable(BadInput):
