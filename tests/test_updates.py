@@ -336,3 +336,9 @@ def test_shards_add_up() -> None:
         whole = MeanwO(3).decide(A)
         assert tuple(np.flatnonzero(choice.weights)) == whole.kept
         assert laws.close(np.concatenate([choice.weights @ piece for piece in pieces]), whole.value, dtype)
+
+
+def test_updates_that_differ_are_named_by_their_workers_and_what_they_sent() -> None:
+    good, bad = {"fc.weight": np.zeros(3)}, {"fc.weight": [np.zeros(1), np.zeros(2)]}
+    with pytest.raises(BadInput, match=r"update site-b differs .*a list or a dict at 'fc.weight' instead of one array"):
+        MeanwO(f=1)([good, good, bad], names=["site-a", "site-c", "site-b"])

@@ -86,7 +86,7 @@ def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
             X = replace(X, on_excess=on_excess)
         return X if reading.get("weights") is None else X.weighted(read_masses(reading["weights"], X.n, who))
     weights = reading.get("weights")
-    updates = _from_matrix(X, who, like, measure) if is_array(X) else _from_rows(X, who, like, measure, weights)
+    updates = _from_matrix(X, who, like, measure) if is_array(X) else _from_rows(X, who, reading)
     updates.on_excess, updates.names = on_excess, reading.get("names")
     if updates.names is not None and len(updates.names) != updates.n:
         raise BadInput(f"{who} was given {len(updates.names)} names for {updates.n} updates; give one name each.")
@@ -105,7 +105,8 @@ def check_on_excess(who: str, given: object) -> None:
         raise BadInput(f"{who} was given on_excess = {given!r}; it is 'refuse' or 'lower'.")
 
 
-def _from_rows(X: object, who: str, like: object, measure: Measure | None, weights: object) -> Updates:
+def _from_rows(X: object, who: str, reading: Reading) -> Updates:
+    like, measure, weights = reading.get("like"), reading.get("measure"), reading.get("weights")
     if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
         raise BadInput(f"{who} was given {article(type(X).__name__)}; pass an (n, d) array or a list of n updates.")
     given = list(X)
@@ -116,7 +117,7 @@ def _from_rows(X: object, who: str, like: object, measure: Measure | None, weigh
     flats = [Malformed("absent") if i in absent else understood(update) for i, update in enumerate(given)]
     first = next(flat for i, flat in enumerate(flats) if i not in absent)
     there = [first if i in absent else flat for i, flat in enumerate(flats)]  # an absent worker has no say
-    model = common(there, who) if like is None else _model(like, who)
+    model = common(there, who, reading.get("names")) if like is None else _model(like, who)
     malformed = misfits(flats, model) | absent
     if len(malformed) == len(given):
         raise BadInput(f"{who} was given {len(given)} updates, none of the structure of `like`: {malformed[0]}.")

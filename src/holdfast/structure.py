@@ -117,7 +117,10 @@ def mismatch(mine: Shape, model: Shape) -> str | None:
         return None
     own, theirs = dict(mine), dict(model)
     if missing := theirs.keys() - own.keys():
-        return f"no entry {min(missing)!r}" if min(missing) else "no single array"
+        name = min(missing)
+        if name and any(one.startswith(f"{name}.") for one in own):
+            return f"a list or a dict at {name!r} instead of one array"
+        return f"no entry {name!r}" if name else "no single array"
     if extra := own.keys() - theirs.keys():
         return f"an unknown entry {min(extra)!r}"
     for name, shape in theirs.items():
@@ -143,18 +146,20 @@ def misfits(flats: Sequence[Flat | Malformed], model: Flat) -> dict[int, str]:
     return {i: why for i, why in enumerate(said) if why is not None}
 
 
-def common(flats: Sequence[Flat | Malformed], who: str) -> Flat:
+def common(flats: Sequence[Flat | Malformed], who: str, names: Sequence[object] | None = None) -> Flat:
     """The structure that all updates share; a refusal names those that differ."""
+    called = range(len(flats)) if names is None or len(names) != len(flats) else names
     sound = [flat for flat in flats if not isinstance(flat, Malformed)]
     if not sound:
-        raise BadInput(f"{who} was given {flats[0]} for update 0; send arrays, lists of arrays or dicts of arrays.")
+        raise BadInput(f"{who} was given {flats[0]} for update {called[0]}; send arrays, lists of arrays or dicts of arrays.")
     wanted = Counter(map(shape_of, sound)).most_common(1)[0][0]
     model = next(flat for flat in sound if shape_of(flat) == wanted)
     if odd := misfits(flats, model):
         first = min(odd)
         raise BadInput(
-            f"{who} was given {len(flats)} updates of different structure: {plural(len(odd), 'update')} {listing(odd)} "
-            f"{'differs' if len(odd) == 1 else 'differ'} from the others (update {first}: {odd[first]}); "
+            f"{who} was given {len(flats)} updates of different structure: {plural(len(odd), 'update')} "
+            f"{listing(called[i] for i in odd)} {'differs' if len(odd) == 1 else 'differ'} from the others "
+            f"(update {called[first]}: {odd[first]}); "
             "leave out what is wrong, or pass like= with an update of the right structure."
         )
     return model
