@@ -151,7 +151,8 @@ def common(flats: Sequence[Flat | Malformed], who: str, names: Sequence[object] 
     called = range(len(flats)) if names is None or len(names) != len(flats) else names
     sound = [flat for flat in flats if not isinstance(flat, Malformed)]
     if not sound:
-        raise BadInput(f"{who} was given {flats[0]} for update {called[0]}; send arrays, lists of arrays or dicts of arrays.")
+        what = f"{flats[0]} for update {called[0]}"
+        raise BadInput(f"{who} was given {what}; send arrays, lists of arrays or dicts of arrays.")
     wanted = Counter(map(shape_of, sound)).most_common(1)[0][0]
     model = next(flat for flat in sound if shape_of(flat) == wanted)
     if odd := misfits(flats, model):
