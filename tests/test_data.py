@@ -22,6 +22,7 @@ from holdfast.data import (
     Dataset,
     Dirichlet,
     Natural,
+    QuantitySkew,
     Shards,
     Share,
     Uniform,
@@ -32,8 +33,8 @@ from holdfast.data import (
     standardise_images,
 )
 from holdfast.data.frequencies import BYCLASS, fitting, quotas
-from holdfast.data.partition import Split
 from holdfast.data.pools import Decks, Request
+from holdfast.data.splits import Split
 from holdfast.errors import BadInput
 from holdfast.spec import parse
 
@@ -787,7 +788,7 @@ def test_more_workers_than_images(split: Split) -> None:
 
 
 def test_splits_are_values_with_a_text() -> None:
-    for split in (*DRAWN, Shards(shards=3), ByWriter(), Dirichlet()):
+    for split in (*DRAWN, Shards(shards=3), ByWriter(), Dirichlet(), QuantitySkew(ratio=7.5)):
         assert parse(repr(split), SPLITS) == split
     assert repr(Dirichlet(0.1)) == "Dirichlet()"
     with pytest.raises(BadInput, match="prior = 'flat'; it is 'natural', 'uniform' or 'byclass'"):
@@ -995,3 +996,18 @@ def test_femnist_has_enough_for_the_paper_s_tables() -> None:
     shares = deal(femnist, Natural(prior="byclass"), 35, 583, 116, rng=3)
     dealt = np.concatenate([part for one in shares for part in (one.train, one.test)])
     assert len(np.unique(dealt)) == 35 * 699
+
+
+def test_sizes_of_a_quantity_skew_have_the_ratio_and_the_mean() -> None:
+    data = made([300, 300], [60, 60])
+    shares = deal(data, QuantitySkew(ratio=50.0), 10, 60, 6, rng=3)
+    sizes = sorted(len(share.train) for share in shares)
+    assert sum(sizes) == pytest.approx(600, abs=10)
+    assert sizes[-1] / sizes[0] == pytest.approx(50, rel=0.1)
+    assert [len(share.train) for share in shares] != sizes  # the largest is anybody
+    dealt = np.concatenate([share.train for share in shares])
+    assert len(np.unique(dealt)) == len(dealt)
+    assert {len(share.test) for share in shares} == {6}
+    assert min(len(share.train) for share in deal(data, QuantitySkew(ratio=1e9), 10, 60, 6)) == 1
+    with pytest.raises(BadInput, match="ratio"):
+        QuantitySkew(ratio=0.5)

@@ -3,9 +3,11 @@
 import typing as _typing
 
 from holdfast.data.dataset import Dataset, standardise_images
-from holdfast.data.partition import SPLITS, ByWriter, Dirichlet, Natural, Shards, Uniform, count_classes, deal
+from holdfast.data.partition import SPLITS, count_classes, deal
 from holdfast.data.pools import Share
 from holdfast.data.sources import load
+from holdfast.data.splits import Dirichlet, Natural, Uniform
+from holdfast.data.uneven import ByWriter, QuantitySkew, Shards
 from holdfast.renamed import answer_old_names as _answer_old_names
 
 __all__ = [
@@ -14,6 +16,7 @@ __all__ = [
     "Dataset",
     "Dirichlet",
     "Natural",
+    "QuantitySkew",
     "Shards",
     "Share",
     "Uniform",
