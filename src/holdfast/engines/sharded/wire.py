@@ -58,7 +58,9 @@ class Wire:
         others = np.flatnonzero(rows[:, 0] != usual)
         if len(others):
             who = f"{'ranks' if len(others) > 1 else 'rank'} {listing(map(str, others))}"
-            raise BadInput(f"{who} came with other tensors, another rule, weights or rng than most; all pass the same.")
+            raise BadInput(
+                f"{who} came with other tensors, weights, another rule or rng than most; all ranks pass the same."
+            )
         return bool(rows[:, 1].any())
 
     def weighed(self, signature: str, who: str, weights: Weights, *, wish: bool = False) -> tuple[Masses | None, bool]:
