@@ -14,6 +14,7 @@ import argparse
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -28,14 +29,13 @@ from holdfast import CWTM, PTM, MeanwO, cap
 from holdfast.attacks import MinMax, View
 from holdfast.engines.flower import LocalGrid, RobustStrategy, make_record, read_model
 from holdfast.guarantees.bounds import bounds
-from holdfast.rules.base import Stage
 
 DEFAULT = Path(__file__).resolve().parent.parent / "results" / "flower" / "lying_counts.json"
 N, F, D, LIE, FAR = 15, 3, 50, 10**9, 100.0
 COPIES = 10**6  # that weights are rounded to, where a constant is looked up
 HONEST = slice(0, N - F)
 QUIET: dict[str, Any] = {"fraction_evaluate": 0.0}
-RULES: tuple[Stage, ...] = (MeanwO(F), CWTM(F), PTM(F))
+RULES: tuple[MeanwO | CWTM | PTM, ...] = (MeanwO(F), CWTM(F), PTM(F))
 STRATEGIES: dict[str, tuple[str, Callable[[], Strategy]]] = {
     "FedAvg": ("believed", lambda: FedAvg(**QUIET)),
     "MultiKrum": ("believed", lambda: MultiKrum(**QUIET, num_malicious_nodes=F, num_nodes_to_select=N - F)),
@@ -93,8 +93,8 @@ def clients(counts: np.ndarray, sent: np.ndarray) -> ClientApp:
     @app.train()
     def train(message: Message, context: Context) -> Message:
         at = int(context.node_config["partition-id"])
-        told = {"arrays": make_record({"w": sent[at]}), "metrics": MetricRecord({"num-examples": int(counts[at])})}
-        return Message(RecordDict(told), reply_to=message)
+        declared = MetricRecord({"num-examples": int(counts[at])})
+        return Message(RecordDict({"arrays": make_record({"w": sent[at]}), "metrics": declared}), reply_to=message)
 
     return app
 
@@ -105,11 +105,11 @@ def aggregate(strategy: Strategy, app: ClientApp) -> np.ndarray:
     return read_model(strategy.start(LocalGrid(app, N), first, num_rounds=1).arrays)["w"]
 
 
-def used(rule: Stage, answer: np.ndarray, counts: np.ndarray, X: np.ndarray, honest: slice) -> float:
+def used(rule: MeanwO | CWTM | PTM, answer: np.ndarray, counts: np.ndarray, X: np.ndarray, honest: slice) -> float:
     """The squared distance to the honest mean, weighted as the rule weighs it, over what its constant allows."""
     masses = cap(counts, F)
     mean, deviation = spread_of(X[honest], masses.weights[honest])
-    kappa = bounds(type(rule)(ceil(masses.share_of(F) * COPIES)), COPIES)["kappa"].ours
+    kappa = bounds(replace(rule, f=ceil(masses.share_of(F) * COPIES)), COPIES)["kappa"].ours
     assert kappa is not None
     return float(np.square(answer - mean).sum() / (kappa.value * deviation**2))
 

@@ -44,7 +44,7 @@ def misbehaving(message: Message, context: Context, call_next: ClientAppCallable
         spoiled = SPOILED[name](sent, read_model(reply.content["arrays"]))  # type: ignore[arg-type]
         reply.content["arrays"] = make_record(spoiled)
     if sent is not None and name == "count":
-        reply.content["metrics"]["num-examples"] = 10**9
+        reply.content.metric_records["metrics"]["num-examples"] = 10**9
     return reply
 
 
