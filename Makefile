@@ -118,6 +118,7 @@ bench: install  ## speed against peers and the limit, as ratios; memory on a fil
 	$(RUN)/python benchmarks/training.py
 	$(RUN)/python benchmarks/cell.py
 	$(RUN)/python benchmarks/flower.py
+	$(RUN)/python benchmarks/lying_counts.py
 	$(RUN)/python benchmarks/hostile_cost.py
 	$(RUN)/python benchmarks/sharded.py
 	$(RUN)/python benchmarks/ddp.py

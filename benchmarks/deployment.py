@@ -32,6 +32,7 @@ NODES = 4
 ROWS = {
     "honest": "nothing",
     "reverse": "sends ten times the opposite, and votes for Outer",
+    "count": "declares 10⁹ samples, sends the opposite, and votes for Outer; nodes count by `num-examples`",
     "exception": "raises an exception",
     "exit": "ends its process by os._exit",
     "hang": "hangs",
@@ -79,6 +80,8 @@ def row(
     words: dict[str, Any] = {"rounds": many, "nodes": NODES, "folder": str(journal), "timeout": timeout}
     if patience is not None:
         words["patience"] = patience
+    if fault == "count":
+        words["weighted"] = "num-examples"
     before = fed.log("0").count("Receiving: query.vote") if fault == "kill-server" else 0
     replied = fed.log(last).count("Sent successfully")
     run = fed.run(**words)
@@ -149,6 +152,8 @@ def told(lines: list[dict[str, Any]], node: str) -> str:
         for what in ("silent", "no_vote"):
             if node in line.get(what, []):
                 found[what.replace("_", " ")] = None
+        if node in line.get("capped", {}):
+            found[f"declared {line['capped'][node]:g}, counts as {line['masses'][node]:.0f}"] = None
         if node in line.get("excluded", {}):
             found[f"excluded: {line['excluded'][node]}"] = None
     return "; ".join(found)

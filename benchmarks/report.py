@@ -13,6 +13,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from lying_picture import draw as draw_lying_counts
+from lying_picture import number
 from open_questions import TASKS
 
 from holdfast.experiments.paper import MAIN, TABLES, Setting
@@ -225,6 +227,28 @@ def flower(text: str) -> str:
     for row in told["rows"]:
         out.append(f"| {row['what']} | {row['against']} | {row['measure']} {row['value']:.2g}× (bar {row['bar']}) |")
     return put(text, "cost", "\n".join([*out, ""]))
+
+
+def lying_counts() -> dict[str, Any]:
+    """What `benchmarks/lying_counts.py` found."""
+    return dict(json.loads((ROOT / "results" / "flower" / "lying_counts.json").read_text()))
+
+
+def weighted(text: str) -> str:
+    """docs/weights.md with its table put in."""
+    told = lying_counts()
+    scenarios = told["scenarios"]
+    out = [f"| strategy | counts | {' | '.join(scenarios.values())} |", f"| --- | --- |{' ---: |' * len(scenarios)}"]
+    for row in told["rows"]:
+        name = row["strategy"].removesuffix(", weighted")
+        cells = (f"{number(row[key]['mean'])} ({number(row[key]['largest'])})" for key in scenarios)
+        out.append(f"| `{name}` | {row['counts']} | {' | '.join(cells)} |")
+    about = (
+        f"Mean and, in brackets, largest distance over {told['rounds']} rounds, n = {told['n']}, f = {told['f']}, "
+        f"flwr {told['versions']['flwr']} (`benchmarks/lying_counts.py`). The squared distance of a weighted rule to "
+        f"the honest mean by capped counts was never more than {told['largest part']:.2g} of what its constant allows."
+    )
+    return put(text, "lying", "\n".join([*out, "", about, ""]))
 
 
 def in_words_of_today(text: str) -> str:
@@ -442,13 +466,14 @@ def pictures() -> None:
     curves(group(MAIN, setting, entries), ROOT / "docs" / "paper-curves.svg")
     draw_agreement(agreements(Setting(), entries), ROOT / "docs" / "paper-agreement.svg")
     draw_worst_rounds(worst(), 9, ROOT / "docs" / "bounds.svg")
+    draw_lying_counts(lying_counts(), ROOT / "docs" / "lying-counts.svg")
 
 
 if __name__ == "__main__":
     pictures()
     (ROOT / "docs" / "search.md").write_text(searches())
     docs = {"training": trained, "paper": papers, "guarantees": promises, "flower": flower, "distributed": distributed}
-    docs |= {"coming-from": coming, "see": pages, "testing": checks}
+    docs |= {"coming-from": coming, "see": pages, "testing": checks, "weights": weighted}
     docs["left-open"] = left_open
     made_of = {ROOT / "README.md": replaced} | {ROOT / "docs" / f"{name}.md": made for name, made in docs.items()}
     for path, made in made_of.items():

@@ -24,7 +24,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from holdfast import CWTM, BadInput, CenteredClipping, Mean2P, MeanwO, parse
+from holdfast import CWTM, BadInput, CenteredClipping, Mean2P, MeanwO, cap, parse
 from holdfast.choice import Weights
 from holdfast.engines.ddp import Robust, hook
 from holdfast.engines.sharded import (
@@ -129,6 +129,78 @@ def mixed(rank: int, n: int, folder: Path) -> None:
         except BadInput as refusal:
             told.append(str(refusal))
     torch.save((tensors, decision.kept, part, told), folder / f"{rank}.pt")
+
+
+WEIGHTED = (
+    "Average()", "CWM()", "CWTM(f=2)", "MeaMed(f=2)", "MeanwO(f=2)", "CenterwO(f=2)", "PTM(f=2)", "MedianwO(f=2)",
+    "GeometricMedian()", "Medoid()", "NormBoundedMean(tau=1.0)", "CenteredClipping(tau=1.0)", "NearestTo(CWTM(f=2))",
+    "OuterMean(f=2)", "NNM(f=2) >> CWTM(f=2)",
+)  # fmt: skip
+
+
+def weighted_cases(n: int) -> list[tuple[str, torch.dtype, str, list[float]]]:
+    """(rule, type, kind, weights): whole weights, others, and a rank that does not count."""
+    whole = [float(1 + (3 * rank) % 4) for rank in range(n)]
+    some = [whole, [0.3 * w + 0.01 * rank for rank, w in enumerate(whole)], [*whole[:-1], 0.0]]
+    rules = [made for text in WEIGHTED if (made := largest(parse(text), n - 2)) is not None]
+    kinds = [(torch.float32, "plain", some[0]), (torch.float64, "plain", some[1]), (torch.float64, "nan", some[2])]
+    return [(repr(rule), *kind) for rule in rules for kind in kinds]
+
+
+def weighted(rank: int, n: int, folder: Path) -> None:
+    """Weights that all ranks pass; then two phases and the hook by them; then ranks that disagree."""
+    told: dict[str, Any] = {"cases": [], "refused": []}
+    for text, dtype, kind, weights in weighted_cases(n):
+        tensor = torch.from_numpy(cloud(n, 303, kind)[rank]).to(dtype)
+        decision = robust_all_reduce(tensor, parse(text), weights=weights)
+        told["cases"].append((tensor, decision.weights, dict(decision.dropped)))
+    weights = [float(1 + at % 3) for at in range(n)]
+    part, whole = torch.empty(6), torch.from_numpy(np.random.default_rng(rank).normal(size=6 * n)).float()
+    robust_reduce_scatter(part, whole, CWTM(f=1), weights=weights)
+    told["part"] = part
+    torch.manual_seed(0)
+    net = Net()
+    done = two_phase_step(
+        net, felt, batch(rank, 0), Mean2P(f=1), lr=0.1, fresh=batch(rank, 9), weights=cap([*weights[:-1], 1e9], 1),
+        ledger=Ledger(folder / "ranks.jsonl"),
+    )  # fmt: skip
+    told["votes"], told["model"] = done.votes, net.state_dict()
+    told["hook"] = weighted_hook(rank, weights)
+    other = [*weights[:-1], 2.5]
+    calls_: list[tuple[Any, Any]] = [
+        (CWTM(f=1), other if rank == 2 else weights),
+        (CWTM(f=1), [*weights[:-1], -1.0] if rank == 1 else weights),
+        (CWTM(f=1), None if rank == 0 else weights),
+        (CWTM(f=1), [1.0, 2.0]),
+        (CWTM(f=1), [torch.nan] * n),
+        (parse("Krum(f=1)"), weights),
+        (CWTM(f=1), [1.0] * (n - 1) + [90.0]),
+    ]
+    for rule, given in calls_:
+        try:
+            robust_all_reduce(torch.zeros(3), rule, weights=given)
+        except BadInput as refusal:
+            told["refused"].append(str(refusal))
+    torch.save(told, folder / f"{rank}.pt")
+
+
+def weighted_hook(rank: int, weights: list[float]) -> float:
+    """The largest difference of the hook with weights to the weighted rule on whole gradients."""
+    torch.manual_seed(0)
+    net, worst = Net(norm=False), 0.0
+    del net.idle
+    own = deepcopy(net)
+    model = DistributedDataParallel(net, bucket_cap_mb=0.0002)
+    model.register_comm_hook(Robust(MeanwO(f=1), weights=weights), hook)
+    for t in range(2):
+        for one in (model, own):
+            one.zero_grad()
+            backward(felt(one, batch(rank, t)))
+        slopes = [p.grad.clone() for p in own.parameters() if p.grad is not None]
+        robust_all_reduce(slopes, MeanwO(f=1), weights=weights)
+        pairs = zip(slopes, net.parameters(), strict=True)
+        worst = max(worst, *(float((s - p.grad).abs().max()) for s, p in pairs if p.grad is not None))
+    return worst
 
 
 class Net(nn.Module):
@@ -576,7 +648,7 @@ def failing(rank: int, n: int, folder: Path) -> None:
 
 SCENARIOS = (
     *(every_rule, mixed, two_phases, hooked, found, strangers, dropped, late, skipping, refusing, breaking, again),
-    *(training, killed, hanging, orphaned, failing),
+    *(training, killed, hanging, orphaned, failing, weighted),
 )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 from deployment import ROWS, opened, row
 
-SOME = ("honest", "exception", "nan", "kill-server")
+SOME = ("honest", "count", "exception", "nan", "kill-server")
 
 
 def test_a_deployment_lives_through_its_faults(tmp_path: Path) -> None:

@@ -280,7 +280,6 @@ def test_another_rule_on_the_same_folder_is_told(tmp_path: Path, caplog: pytest.
         (lambda: wrap(FedMedian(), MeanwO(f=1)), "FedMedian, which has a rule of its own"),
         (lambda: RobustStrategy("MeanwO(f=1)"), "the text 'MeanwO"),
         (lambda: TwoPhaseStrategy("Mean2P(f=1)"), "the text 'Mean2P"),
-        (lambda: RobustStrategy(MeanwO(f=1), weighted_by_key="num-examples"), "its own word"),
         (lambda: RobustStrategy(MeanwO(f=1), folder=3), "cannot be a journal's folder"),  # type: ignore[arg-type]
         (lambda: RobustStrategy(MeanwO(f=1)).start(LocalGrid(clients(), 3), [np.zeros(2)]), "pass an ArrayRecord"),  # type: ignore[arg-type]
         (lambda: LocalGrid(10, clients()), "pass a ClientApp"),  # type: ignore[arg-type]

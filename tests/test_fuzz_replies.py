@@ -35,6 +35,7 @@ from hypothesis import strategies as st
 
 from holdfast import CWTM, NNM, GeometricMedian, Mean2P, MeanwO
 from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, make_record, read_model, strategy
+from holdfast.engines.flower.counts import Counts
 from holdfast.engines.flower.replies import Gathered, gather
 from holdfast.journal import read_journal
 from tests.fuzzing import Damage, damages, examples, no_hang, tried
@@ -97,7 +98,7 @@ def content(asked: Message, node: int, lie: Lie | None) -> RecordDict | Error:
     if lie and lie.what == "empty":
         return RecordDict()
     metrics: dict[str, Any] = {
-        "num-examples": 3,
+        "num-examples": 3 * node,
         "loss": 0.1 * node,
         "list": [1.0, 2.0],
         "inner": 1.0,
@@ -105,7 +106,9 @@ def content(asked: Message, node: int, lie: Lie | None) -> RecordDict | Error:
     }
     records: dict[str, Any] = {"m": MetricRecord(metrics), "c": ConfigRecord({"note": "text", "raw": b"\x00"})}
     if lie and lie.what == "metrics":
-        records["m2"] = MetricRecord({"loss": float("nan"), "inner": float("inf"), "outer": 10**400 % 2**62})
+        records["m2"] = MetricRecord(
+            {"loss": float("nan"), "inner": float("inf"), "outer": 10**400 % 2**62, "num-examples": 9}
+        )
     if asked.metadata.message_type == "train":
         model = honest(node) | (ODD_MODELS.get(lie.model, {}) if lie else {})
         records["arrays"] = make_record(model)
@@ -204,19 +207,24 @@ def differences(node: int) -> dict[str, np.ndarray]:
     rule=st.sampled_from(RULES),
     some=st.dictionaries(st.integers(1, NODES), lies(), min_size=1, max_size=F + 1),
     seed=st.integers(0, 9),
+    counted=st.booleans(),
 )
-@examples(15, 150)
-def test_damaged_replies_change_nothing_but_their_own_part(rule: Any, some: dict[int, Lie], seed: int) -> None:
+@examples(20, 150)
+def test_damaged_replies_change_nothing_but_their_own_part(
+    rule: Any, some: dict[int, Lie], seed: int, counted: bool
+) -> None:
     tried("replies of a round")
     kind = TwoPhaseStrategy if isinstance(rule, type(Mean2P(f=1))) else RobustStrategy
     came = list[Gathered]()
 
-    def spied(replies: Iterator[Message], asked: Iterable[int], model: Any) -> Gathered:
-        came.append(gather(replies, asked, model))
+    rules = (rule.inner, rule.outer) if kind is TwoPhaseStrategy else (rule,)
+
+    def spied(replies: Iterator[Message], asked: Iterable[int], model: Any, counts: Counts) -> Gathered:
+        came.append(gather(replies, asked, model, counts))
         return came[-1]
 
     with tempfile.TemporaryDirectory() as folder, no_hang(), patch.object(strategy, "gather", spied):
-        served = kind(rule, folder=folder, seed=seed)
+        served = kind(rule, folder=folder, seed=seed, weighted_by_key="num-examples" if counted else None)
         result = served.start(grid_of(Wire(some)), make_record(MODEL), num_rounds=1, timeout=60.0)
         (line,) = read_journal(Path(folder))
     liars = {str(node) for node in some}
@@ -240,6 +248,10 @@ def test_damaged_replies_change_nothing_but_their_own_part(rule: Any, some: dict
         assert all(np.array_equal(found[name], values) for name, values in MODEL.items())
         return
     part = getattr(rule, line.get("winner", ""), rule)
-    expected = part.decide(gathered.updates, rng=np.random.default_rng((seed, 1, 1)) if part.random else None).value
+    masses = served.counts.masses(gathered.counts, rules)
+    assert (masses is not None) == counted == ("masses" in line)
+    assert masses is None or masses.share_of(rule.tolerance() or 0) < 0.5
+    rng = np.random.default_rng((seed, 1, 1)) if part.random else None
+    expected = part.decide(gathered.updates, rng=rng, weights=masses).value
     for name, values in MODEL.items():
         assert np.array_equal(found[name], (values + expected[name]).astype(values.dtype)), name

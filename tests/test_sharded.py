@@ -139,8 +139,47 @@ def test_types_and_counters_together_a_part_for_each_rank_and_ranks_that_disagre
     parts = torch.cat([part for _, _, part, _ in found])
     np.testing.assert_allclose(parts.numpy(), CWTM(f=1)(wholes), rtol=1e-5, atol=1e-6)
     assert all(one[3] == told for one in found)
-    came = "came with other tensors, another rule or rng than most; all ranks pass the same."
+    came = "came with other tensors, weights, another rule or rng than most; all ranks pass the same."
     assert told == [f"rank {rank} {came}" for rank in (2, 4)]
+
+
+@pytest.mark.parametrize("n", [5, 8])
+def test_weighted_ranks_answer_as_one_process_does(n: int, tmp_path: Path) -> None:
+    job("weighted", n, tmp_path)
+    found = results(tmp_path, n)
+    for at, (text, dtype, kind, weights) in enumerate(ranks.weighted_cases(n)):
+        X = torch.from_numpy(ranks.cloud(n, 303, kind)).to(dtype)
+        wanted = parse(text).decide(X, weights=weights)
+        mine, shares, dropped = found[0]["cases"][at]
+        assert all(torch.equal(mine, one["cases"][at][0]) for one in found), text
+        assert all(np.array_equal(shares, one["cases"][at][1]) for one in found), text
+        assert dropped == wanted.dropped == {}, "the last one counts nothing where it is not finite"
+        np.testing.assert_allclose(shares, wanted.weights, atol=1e-6)
+        if text.startswith(("CW", "MeaMed", "NNM", "Medoid")):
+            assert torch.equal(mine, wanted.value), (text, dtype, kind)
+        assert close(mine.double().numpy(), wanted.value.double().numpy(), COARSE[dtype], size=10.0), (text, dtype)
+        equal = parse(text).decide(X, weights=np.sign(weights))
+        assert "Medoid" in text or not torch.equal(mine, equal.value), f"{text} did not look at the weights"
+    rows = np.array([np.random.default_rng(rank).normal(size=6 * n) for rank in range(n)], np.float32)
+    counts = [1 + at % 3 for at in range(n)]
+    parts = torch.cat([one["part"] for one in found])
+    np.testing.assert_array_equal(parts.numpy(), CWTM(f=1)(rows, weights=counts))
+    assert [one["votes"] for one in found] == [n] * n, "one vote each"
+    assert [one["hook"] for one in found] == [0.0] * n
+    first = found[0]["model"]
+    assert all(torch.equal(first[name], one["model"][name]) for one in found for name in first)
+    (line,) = (json.loads(text) for text in (tmp_path / "ranks.jsonl").read_text().splitlines())
+    assert line["capped"][str(n - 1)] == 1e9
+    assert max(line["masses"].values()) < 10
+    assert all(one["refused"] == found[0]["refused"] for one in found)
+    other = "came with other tensors, weights, another rule or rng than most; all ranks pass the same."
+    assert found[0]["refused"][:3] == [f"rank {rank} {other}" for rank in (2, 1, 0)]
+    for said, why in zip(
+        found[0]["refused"][3:],
+        (f"2 weights for {n} updates", "weight nan for worker 0", "Krum(f=1) has no weighted form", "less than half"),
+        strict=True,
+    ):
+        assert why in said
 
 
 def test_two_phase_steps_leave_one_model_on_all_ranks(tmp_path: Path) -> None:

@@ -302,7 +302,7 @@ class TestCommand:
             aggregated(tmp_path, names, "--weights", file, "--out", "out.npy")
             assert np.array_equal(np.load(tmp_path / "out.npy"), MeanwO(1)(X, weights=w))
         told = aggregated(tmp_path, names, "--weights", "list.json", "--cap", "0.25", "--json")
-        assert json.loads(told)["capped"] == ["w0.npy"]
+        assert json.loads(told)["capped"] == {"w0.npy": 3.0}
         (tmp_path / "short.json").write_text("[1, 2]")
         (tmp_path / "names.json").write_text('{"w0.npy": 1}')
         (tmp_path / "odd.json").write_text('"abc"')

@@ -16,6 +16,7 @@ import numpy as np
 from holdfast.arrays import is_array
 from holdfast.checks import check_whole
 from holdfast.errors import BadInput, article
+from holdfast.jsonable import finite_or_none
 from holdfast.places import fetch
 
 __all__ = ["Masses", "cap"]
@@ -69,6 +70,18 @@ class Masses:
         """
         scaled = self.weights / self.weights.max()
         return heaviest(scaled, f) / float(scaled.sum())
+
+
+def name_masses(masses: Masses | None, names: Sequence[str]) -> dict[str, dict[str, float | None]]:
+    """How much each worker counts, and what the capped ones declared, by name; nothing if all count alike.
+
+    >>> name_masses(cap([1, 1, 1, 1, 9], f=1, share=0.4), "abcde")["capped"]
+    {'e': 9.0}
+    """
+    if masses is None:
+        return {}
+    capped = {names[i]: finite_or_none(float(masses.given[i])) for i in masses.capped}
+    return {"masses": dict(zip(names, masses.weights.tolist(), strict=True)), "capped": capped}
 
 
 def read_masses(given: object, n: int, who: str) -> Masses:

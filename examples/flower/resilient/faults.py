@@ -43,6 +43,8 @@ def misbehaving(message: Message, context: Context, call_next: ClientAppCallable
     if sent is not None and name in SPOILED:
         spoiled = SPOILED[name](sent, read_model(reply.content["arrays"]))  # type: ignore[arg-type]
         reply.content["arrays"] = make_record(spoiled)
+    if sent is not None and name == "count":
+        reply.content.metric_records["metrics"]["num-examples"] = 10**9
     return reply
 
 
@@ -74,6 +76,7 @@ def _bombed(array: Array) -> bytes:
 _deflate = Array.deflate
 SPOILED: dict[str, Spoil] = {
     "reverse": lambda old, new: {k: old[k] - 10 * (new[k] - old[k]) for k in new},
+    "count": lambda old, new: {k: old[k] - (new[k] - old[k]) for k in new},
     "nan": lambda _, new: {k: np.full_like(new[k], np.nan) for k in new},
     "huge": lambda _, new: {k: np.full_like(new[k], 1e38) for k in new},
     "shape": lambda _, new: {k: new[k].ravel()[:-1] for k in new},
@@ -83,5 +86,6 @@ SPOILED: dict[str, Spoil] = {
 VOTES: dict[str, dict[str, Any]] = {
     "bad-vote": {"inner": [1.0, 2.0], "outer": float("nan")},
     "reverse": {"inner": 1e30, "outer": 0.0},
+    "count": {"inner": 1e30, "outer": 0.0},
 }
 FAULTS = ("exception", "exit", "hang", "empty", "bomb", *dict.fromkeys([*SPOILED, *VOTES]))

@@ -24,6 +24,7 @@ def main(grid: Grid, context: Context) -> None:
         "min_available_nodes": int(words["nodes"]),
         "patience": float(words["patience"]),
         "folder": str(words["folder"]) or None,
+        "weighted_by_key": str(words["weighted"]) or None,
         "fraction_evaluate": 0.0,
     }
     strategy = (

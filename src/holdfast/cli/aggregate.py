@@ -22,6 +22,7 @@ from holdfast.contract import Stage
 from holdfast.decision import Decision
 from holdfast.errors import BadInput
 from holdfast.jsonable import finite_or_none
+from holdfast.masses import name_masses
 from holdfast.places import fetch
 from holdfast.rules import StreamCenterwO
 from holdfast.structure import Malformed, flatten, majority, mismatch, shape_of
@@ -132,20 +133,12 @@ def record(decision: Decision, names: list[str], apart: float | None) -> dict[st
         "excluded": {names[i]: decision.rule.why for i in decision.excluded},
         "dropped": {names[i]: why for i, why in decision.dropped.items()},
         "weights": dict(zip(names, decision.weights.tolist(), strict=True)),
-        **_masses(decision, names),
+        **name_masses(decision.masses, names),
         "note": decision.note,
         "cost": finite_or_none(decision.cost),
         "bound": finite_or_none(decision.bound),
         "distance_to_reference": finite_or_none(apart),
     }
-
-
-def _masses(decision: Decision, names: list[str]) -> dict[str, Any]:
-    """How much each worker counts, if they count differently."""
-    if decision.masses is None:
-        return {}
-    counted = dict(zip(names, decision.masses.weights.tolist(), strict=True))
-    return {"masses": counted, "capped": [names[i] for i in decision.masses.capped]}
 
 
 def show(decision: Decision, names: list[str], out: Path | None, apart: float | None) -> None:

@@ -16,7 +16,7 @@ from holdfast.engines.sharded.ledger import Ledger
 from holdfast.engines.sharded.momentum import Momentum
 from holdfast.engines.sharded.reduce import check, decided
 from holdfast.engines.sharded.watch import at
-from holdfast.engines.sharded.wire import Exchange, Layout, Wire
+from holdfast.engines.sharded.wire import Exchange, Layout, Weights, Wire
 from holdfast.errors import BadInput
 from holdfast.rules.base import Stage
 from holdfast.twophase import TwoPhase
@@ -61,6 +61,8 @@ class Robust:
         The scaler, if there is one.
     ledger : Ledger, optional
         Gets one line for each step.
+    weights : sequence of float, optional
+        How much each rank counts, in the order of ranks; the same on all ranks. Without it, all count alike.
     seed : int
         For rules that draw.
 
@@ -74,7 +76,7 @@ class Robust:
     Raises
     ------
     BadInput
-        If the rule lets the ranks vote, or cannot be used on ranks.
+        If the rule lets the ranks vote, cannot be used on ranks, or has no weighted form and weights were given.
 
     Notes
     -----
@@ -110,13 +112,14 @@ class Robust:
         momentum: Momentum | None = None,
         scaler: Any = None,
         ledger: Ledger | None = None,
+        weights: Weights = None,
         seed: int = 0,
     ) -> None:
         if isinstance(rule, TwoPhase):
             raise BadInput(f"Robust was given {rule!r}, which lets the ranks vote; use two_phase_step.")
-        check(rule, [torch.zeros(1)], 0, np.random.default_rng())
+        check(rule, [torch.zeros(1)], 0, np.random.default_rng(), weights)
         self.rule, self.group, self.momentum, self.scaler = rule, group, momentum, scaler
-        self.ledger, self.seed, self.step = ledger or Ledger(None), seed, 0
+        self.ledger, self.weights, self.seed, self.step = ledger or Ledger(None), weights, seed, 0
         self.decision: Decision | None = None
         self.last: dict[Tensor, Tensor] = {}  # the last answer by parameter, for rules that start there
         self.open: list[Open] = []
@@ -163,9 +166,10 @@ class Robust:
         buffers = [one.buffer for one in opened]
         layout = Layout(tuple(tuple(b.shape) for b in buffers), tuple(_named(buffers)), wire.n)
         signature = f"{self.rule!r} {layout.shapes} {layout.kinds} {self.seed} {self.step} {bool(self.last)}"
-        explain = wire.agreed(signature, wish=self.ledger.path is not None)
+        wish = self.ledger.path is not None
+        masses, explain = wire.weighed(signature, repr(self.rule), self.weights, wish=wish)
         came = {kind: (one.got, one.work) for kind, one in zip(layout.kinds, opened, strict=True)}
-        exchange = Exchange.arrived(wire, layout, came)
+        exchange = Exchange.arrived(wire, layout, came, masses)
         try:
             start = exchange.start([one.holding(self.last) for one in opened]) if self.last else None
             rng = np.random.default_rng((self.seed, self.step))

@@ -12,6 +12,7 @@ import numpy as np
 
 from holdfast.decision import Decision
 from holdfast.disk import open_regular
+from holdfast.masses import name_masses
 
 FAR, MAX_TIMES = 5.0, 1e300  # times the middle distance: from where a worker is far, and the most that is written
 
@@ -39,14 +40,16 @@ def open_lines(path: Path, *, follow: bool = False) -> IO[bytes]:
 def named(decision: Decision, names: Sequence[str]) -> dict[str, Any]:
     """Who was kept, excluded or dropped, and why; who was far from the answer, in distances of the middle one.
 
-    A note, such as that f was lowered, is there if the decision has one.
+    A note, such as that f was lowered, is there if the decision has one; masses are there if workers count differently.
     """
     note = {"note": decision.note} if decision.note else {}
-    return note | {
+    return {
+        **note,
         "kept": [names[i] for i in decision.kept],
         "excluded": {names[i]: decision.rule.why for i in decision.excluded},
         "dropped": {names[i]: why for i, why in decision.dropped.items()},
         "far": {names[i]: times for i, times in _far(decision).items()},
+        **name_masses(decision.masses, names),
     }
 
 

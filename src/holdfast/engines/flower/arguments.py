@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
+from holdfast.engines.flower.counts import Cap
 from holdfast.errors import BadInput
 from holdfast.rules import MoNNA, OuterCenter, OuterMean
 from holdfast.rules.base import Stage
@@ -15,7 +16,6 @@ from holdfast.twophase import TwoPhase
 
 log = logging.getLogger("flwr.holdfast")
 REPLACED = {
-    "weighted_by_key": "how many examples a client has is its own word",
     "train_metrics_aggr_fn": "metrics are summed up by their median, which liars cannot move",
     "evaluate_metrics_aggr_fn": "metrics are summed up by their median, which liars cannot move",
 }
@@ -35,6 +35,8 @@ class StrategyOptions(TypedDict, total=False):
     folder: Path | str | None
     certify: bool
     measure: Callable[[str], bool] | None
+    weighted_by_key: str | None
+    cap: Cap
     seed: int
 
 

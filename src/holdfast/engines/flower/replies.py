@@ -14,19 +14,22 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Message
 from numpy.lib import format as npy
 
+from holdfast.engines.flower.counts import Counts
 from holdfast.engines.flower.differences import Model, difference_dtype, fits, subtract
 from holdfast.engines.flower.limits import HEADER, TooMuch, check_counts, most_bytes
 from holdfast.engines.flower.metrics import numbers
 
 LONGEST = 200  # characters of what a client says
+ALIKE = Counts()
 
 
 @dataclass
 class Gathered:
-    """Sound updates and their nodes; who was refused and why; who said nothing; bytes that came."""
+    """Sound updates, their nodes and what these count; who was refused and why; who said nothing; bytes that came."""
 
     nodes: list[int] = field(default_factory=list)
     updates: list[Model] = field(default_factory=list)
+    counts: list[float] = field(default_factory=list)
     metrics: list[dict[str, float]] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
     silent: list[int] = field(default_factory=list)
@@ -79,14 +82,24 @@ def make_record(model: Mapping[str, np.ndarray]) -> ArrayRecord:
     return ArrayRecord({name: Array(np.asarray(values, order="C")) for name, values in model.items()})
 
 
-def gather(replies: Iterable[Message], nodes: Iterable[int], model: Model) -> Gathered:
+@dataclass(frozen=True)
+class Sound:
+    """One sound reply: the differences to the model, how much its sender says it counts, its metrics, its bytes."""
+
+    update: Model
+    count: float
+    metrics: dict[str, float]
+    bytes: int
+
+
+def gather(replies: Iterable[Message], nodes: Iterable[int], model: Model, counts: Counts = ALIKE) -> Gathered:
     """Sort replies: the first one of each node that was asked counts, if it is sound, as its difference to the model.
 
     In the order of the nodes' numbers, so that who answers first changes nothing.
     """
     wanted, out = sorted(set(nodes)), Gathered()
     rows = {name: np.empty((len(wanted), *ours.shape), difference_dtype(ours)) for name, ours in model.items()}
-    sound: dict[int, tuple[Model, dict[str, float]]] = {}
+    sound: dict[int, Sound] = {}
     for reply in replies:
         node = int(reply.metadata.src_node_id)
         if node in sound or node in out.refused:
@@ -95,17 +108,14 @@ def gather(replies: Iterable[Message], nodes: Iterable[int], model: Model) -> Ga
             out.refused[node] = "was not asked"
             continue
         try:
-            sent, metrics, size = _read(
-                reply, model, {name: each[wanted.index(node), ...] for name, each in rows.items()}
-            )
+            own = {name: each[wanted.index(node), ...] for name, each in rows.items()}
+            sound[node] = _read(reply, model, own, counts)
         except (Refused, TooMuch) as why:
             out.refused[node] = plain(str(why))
-            continue
-        sound[node] = sent, metrics
-        out.bytes += size
     out.nodes = sorted(sound)
-    out.updates = [sound[node][0] for node in out.nodes]
-    out.metrics = [sound[node][1] for node in out.nodes]
+    read = [sound[node] for node in out.nodes]
+    out.updates, out.counts = [one.update for one in read], [one.count for one in read]
+    out.metrics, out.bytes = [one.metrics for one in read], sum(one.bytes for one in read)
     out.silent = [node for node in wanted if node not in sound and node not in out.refused]
     return out
 
@@ -126,13 +136,16 @@ class Refused(Exception):
     """Why a reply cannot be used."""
 
 
-def _read(reply: Message, model: Model, out: Model) -> tuple[Model, dict[str, float], int]:
-    """The differences to the model, written into rows of ours."""
+def _read(reply: Message, model: Model, out: Model, counts: Counts) -> Sound:
+    """The reply with the differences to the model, which are written into rows of ours."""
     if reply.has_error():
         raise Refused(failure(reply))
     if not reply.has_content():
         raise Refused("sent nothing")
     check_counts(reply)
+    count = counts.read(reply)
+    if count is None:
+        raise Refused(f"sent no {counts.key} that is a finite number, 0 or more")
     records = [record for record in reply.content.values() if isinstance(record, ArrayRecord)]
     if len(records) != 1:
         raise Refused(f"sent {len(records)} array records, not 1")
@@ -143,7 +156,7 @@ def _read(reply: Message, model: Model, out: Model) -> tuple[Model, dict[str, fl
         array = records[0][name]
         _subtract(name, array, ours, out[name])
         size += len(array.data)
-    return out, numbers(reply), size
+    return Sound(out, count, numbers(reply), size)
 
 
 def _subtract(name: str, array: Array, ours: np.ndarray, out: np.ndarray) -> None:

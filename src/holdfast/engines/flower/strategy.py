@@ -19,6 +19,7 @@ from holdfast.checks import check_whole
 from holdfast.decision import Decision
 from holdfast.driver import decide
 from holdfast.engines.flower.arguments import answering, fraction, seconds, usual
+from holdfast.engines.flower.counts import Cap, Counts
 from holdfast.engines.flower.differences import Model, stepped
 from holdfast.engines.flower.journal import Journal, State
 from holdfast.engines.flower.limits import Limits
@@ -31,10 +32,12 @@ from holdfast.engines.lines import named
 from holdfast.errors import BadInput, TooManyFaults, listing, plural
 from holdfast.guarantees.certificate import certificate
 from holdfast.reading import read
+from holdfast.rules.base import Stage
 from holdfast.updates import Updates
 
 log = logging.getLogger("flwr.holdfast")
 MAX_LOGGED = 3  # refused replies per round that the log names one by one; the journal has all
+FIGURES = ("kept", "excluded", "refused", "silent", "capped")  # fields of the journal that are counted
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
@@ -68,6 +71,11 @@ class RobustStrategy(Strategy):
         Whether each round gets a certificate (κ) where one can be had.
     measure : callable, optional
         Says by name which arrays count in distances. Without it, all do.
+    weighted_by_key : str, optional
+        The metric by which clients declare how much they count, such as "num-examples". Without it, all count alike.
+    cap : float, "off" or None
+        The largest part of the weight that any f nodes may hold, below 1/2. None: the default of `holdfast.cap`.
+        "off": no cap; only for counts that the server vouches for.
     seed : int
         For the draws of nodes, and for rules that draw.
     **more
@@ -82,8 +90,10 @@ class RobustStrategy(Strategy):
     -----
     Replace `FedAvg()` with `RobustStrategy(MeanwO(f=3))`, then call `start(grid, initial_arrays, num_rounds)`. The
     rule sees the differences to the model that was sent. Replies that are not sound are refused, with their reason. A
-    round is skipped and keeps the model if more than f replies were refused, or if too few are left. `num-examples` is
-    ignored: it is the client's own word.
+    round is skipped and keeps the model if more than f replies were refused, or if too few are left.
+
+    `num-examples` is ignored unless `weighted_by_key` names it, since it is the client's own word. Then a cap bounds
+    it, and a reply without a finite count of at least 0 is refused.
 
     Examples
     --------
@@ -109,12 +119,16 @@ class RobustStrategy(Strategy):
         folder: Path | str | None = None,
         certify: bool = True,
         measure: Callable[[str], bool] | None = None,
+        weighted_by_key: str | None = None,
+        cap: Cap = None,
         seed: int = 0,
         **more: Any,
     ) -> None:
         usual(type(self).__name__, more)
         self._check(rule)
         self.rule = rule
+        self.counts = Counts(weighted_by_key, cap)
+        self.counts.check(self._rules())
         self.fraction_train = fraction("fraction_train", fraction_train)
         self.fraction_evaluate = fraction("fraction_evaluate", fraction_evaluate)
         self.min_train_nodes = (
@@ -136,6 +150,10 @@ class RobustStrategy(Strategy):
 
     def _check(self, rule: Any) -> None:
         answering(rule, type(self).__name__.strip("_"))
+
+    def _rules(self) -> tuple[Stage, ...]:
+        """The rules that see the updates of a round."""
+        return (self.rule,)
 
     def _least(self) -> int:
         return int(self.rule.least())
@@ -253,7 +271,7 @@ class RobustStrategy(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Sort the replies, let the rule decide, commit the model; or skip the round and say why."""
         turn = server_round + self.offset
-        came = gather(replies, self.asked, self.model)
+        came = gather(replies, self.asked, self.model, self.counts)
         line: dict[str, Any] = {"round": turn, "asked": len(self.asked), "seconds": {}, "bytes": {"train": came.bytes}}
         line["seconds"]["train"] = round(time.monotonic() - self.began, 3)
         line["refused"] = {str(node): why for node, why in came.refused.items()}
@@ -307,7 +325,8 @@ class RobustStrategy(Strategy):
 
     def _updates(self, came: Gathered) -> Updates:
         """The sound replies; the refused ones of nodes that were asked count as dropped, silent nodes do not."""
-        updates = read(came.updates, repr(self.rule), measure=self.measure)
+        masses = self.counts.masses(came.counts, self._rules())
+        updates = read(came.updates, repr(self.rule), measure=self.measure, weights=masses)
         return replace(updates, refused=len(set(came.refused) & set(self.asked)))
 
     def _certified(self, decision: Decision, came: Gathered) -> dict[str, Any]:
@@ -323,7 +342,7 @@ class RobustStrategy(Strategy):
     def _figures(self, line: dict[str, Any], came: Gathered) -> dict[str, Any]:
         """The round in numbers, and the middle one of each of the clients' own metrics."""
         out = {f"client-{name}": value for name, value in middles(came.metrics, self._f()).items()}
-        out |= {name.replace("_", "-"): float(len(line[name])) for name in ("kept", "excluded", "refused", "silent")}
+        out |= {name: float(len(line[name])) for name in FIGURES if name in line}
         return out | ({"kappa": float(line["kappa"])} if "kappa" in line else {})
 
     def _done(self, turn: int, line: dict[str, Any]) -> None:
@@ -337,7 +356,7 @@ class RobustStrategy(Strategy):
             log.error("the state after round %d is not saved: %s", turn, error)
 
     def _who(self) -> str:
-        return f"{self.rule!r}, seed {self.seed}"
+        return f"{self.rule!r}, seed {self.seed}{self.counts}"
 
     def _memory(self) -> dict[str, Model]:
         """What a server's optimiser keeps between rounds; the plain step keeps nothing."""

@@ -21,6 +21,7 @@ from holdfast.engines.flower.replies import Gathered, failure, make_record
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput
 from holdfast.jsonable import finite_or_none
+from holdfast.rules.base import Stage
 from holdfast.twophase import TwoPhase, check_step, elect, proximal_margin
 
 log = logging.getLogger("flwr.holdfast")
@@ -46,8 +47,8 @@ class TwoPhaseStrategy(RobustStrategy):
         it, since the server sees differences of models alone.
     fraction_train, fraction_evaluate, min_train_nodes, min_evaluate_nodes, min_available_nodes : optional
         As for `RobustStrategy`.
-    arrayrecord_key, configrecord_key, patience, folder, certify, measure, seed : optional
-        As for `RobustStrategy`.
+    arrayrecord_key, configrecord_key, patience, folder, certify, measure, weighted_by_key, cap, seed : optional
+        As for `RobustStrategy`. Weights count for both candidates. In the vote each node has one voice.
 
     Raises
     ------
@@ -97,12 +98,15 @@ class TwoPhaseStrategy(RobustStrategy):
         for one in (rule.inner, rule.outer):
             super()._check(one)
 
+    def _rules(self) -> tuple[Stage, ...]:
+        return self.rule.inner, self.rule.outer
+
     def _decide(self, turn: int, came: Gathered) -> tuple[Decision, dict[str, Any]]:
         rng = np.random.default_rng((self.seed, turn, 1))
         candidates = self.rule.propose(self._updates(came), rng=rng, start=self.last)
         models = [stepped(self.model, decided.value) for decided in (candidates.inner, candidates.outer)]
         began = time.monotonic()
-        voters = [came.nodes[i] for i in range(len(came.nodes)) if i not in candidates.inner.dropped]
+        voters = [came.nodes[i] for i in candidates.voters]
         sent = {name: make_record(model) for name, model in zip(CANDIDATES, models, strict=True)}
         content = RecordDict({**sent})
         content[self.configrecord_key] = ConfigRecord({"server-round": turn})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from torch import Tensor
 
 from holdfast.decision import Decision
 from holdfast.driver import decide
-from holdfast.engines.sharded.wire import Exchange, Layout, Wire
+from holdfast.engines.sharded.wire import Exchange, Layout, Weights, Wire
+from holdfast.engines.weighing import check_weighted
 from holdfast.errors import BadInput
 from holdfast.rules.base import Stage
 from holdfast.twophase import Candidates, TwoPhase
@@ -29,6 +30,7 @@ def robust_all_reduce(
     beside: int = 0,
     rng: Rng | None = None,
     start: Sequence[Tensor] | None = None,
+    weights: Weights = None,
     explain: bool = True,
 ) -> Decision:
     """Put the rule's answer to all ranks' tensors into them, on every rank, as `all_reduce` does with the sum.
@@ -47,6 +49,8 @@ def robust_all_reduce(
         For rules that draw; of the same seed on all ranks.
     start : sequence of torch.Tensor, optional
         For rules that start somewhere.
+    weights : sequence of float, optional
+        How much each rank counts, in the order of ranks; the same on all ranks. Without it, all count alike.
     explain : bool
         Whether a rule on single coordinates also counts whom it used, for which it sorts again.
 
@@ -58,7 +62,8 @@ def robust_all_reduce(
     Raises
     ------
     BadInput
-        On all ranks, if more than f ranks were dropped, or too few are left. The tensors stay as they are.
+        On all ranks, if more than f ranks were dropped, or too few are left; or if ranks pass different weights. The
+        tensors stay as they are.
     RankFailed
         If a rank is gone, or does not come.
 
@@ -86,8 +91,9 @@ def robust_all_reduce(
     if isinstance(rule, TwoPhase):
         raise BadInput(f"robust_all_reduce was given {rule!r}, which lets the ranks vote; use two_phase_step.")
     many = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    check(rule, many, beside, rng)
-    exchange, explain = _exchange(many, rule, group, beside=beside, rng=rng, start=start, explain=explain)
+    check(rule, many, beside, rng, weights)
+    same = Same(rule, group, beside, rng, weights)
+    exchange, explain = same.exchange(many, start=start is not None, explain=explain)
     own = None if start is None else exchange.start(start)
     decision = decided(rule, exchange, rng, own, explain=explain)
     exchange.answer(decision.value, many)
@@ -96,7 +102,13 @@ def robust_all_reduce(
 
 
 def robust_reduce_scatter(
-    output: Tensor, tensor: Tensor, rule: Stage, group: Any = None, *, rng: Rng | None = None
+    output: Tensor,
+    tensor: Tensor,
+    rule: Stage,
+    group: Any = None,
+    *,
+    rng: Rng | None = None,
+    weights: Weights = None,
 ) -> Decision:
     """Put this rank's part of the rule's answer into `output`, for sharded optimisers.
 
@@ -112,6 +124,8 @@ def robust_reduce_scatter(
         The ranks. Without it, all.
     rng : numpy.random.Generator, optional
         For rules that draw; of the same seed on all ranks.
+    weights : sequence of float, optional
+        How much each rank counts, in the order of ranks; the same on all ranks. Without it, all count alike.
 
     Returns
     -------
@@ -135,14 +149,14 @@ def robust_reduce_scatter(
     tensor([1., 2.])
     >>> dist.destroy_process_group()
     """
-    check(rule, [tensor], 0, rng)
+    check(rule, [tensor], 0, rng, weights)
     ranks = Wire(group, tensor.device).n
     if tensor.numel() != output.numel() * ranks or output.dtype != tensor.dtype:
         raise BadInput(
             f"robust_reduce_scatter was given {output.numel()} numbers of {output.dtype} for a part of {tensor.numel()}"
             f" of {tensor.dtype} on {ranks} ranks; the output has one part of as many as there are ranks."
         )
-    exchange, _ = _exchange([tensor], rule, group, beside=0, rng=rng, start=None)
+    exchange, _ = Same(rule, group, 0, rng, weights).exchange([tensor])
     decision = decided(rule, exchange, rng, None, explain=False)
     (own,) = decision.value.values()
     output.detach().copy_(own.view(output.shape))
@@ -158,6 +172,7 @@ def propose_candidates(
     beside: int = 0,
     rng: Rng | None = None,
     start: Sequence[Tensor] | None = None,
+    weights: Weights = None,
 ) -> Candidates:
     """Return both candidates of a two-phase rule, by one exchange.
 
@@ -175,6 +190,8 @@ def propose_candidates(
         For rules that draw; of the same seed on all ranks.
     start : sequence of torch.Tensor, optional
         For rules that start somewhere.
+    weights : sequence of float, optional
+        How much each rank counts, in the order of ranks; the same on all ranks. Without it, all count alike.
 
     Returns
     -------
@@ -199,8 +216,8 @@ def propose_candidates(
     """
     if not isinstance(rule, TwoPhase):
         raise BadInput(f"candidates was given {rule!r}; it takes a two-phase rule, such as Mean2P(f=3).")
-    check(rule, tensors, beside, rng)
-    exchange, _ = _exchange(tensors, rule, group, beside=beside, rng=rng, start=start)
+    check(rule, tensors, beside, rng, weights)
+    exchange, _ = Same(rule, group, beside, rng, weights).exchange(tensors, start=start is not None)
     own = None if start is None else exchange.start(start)
     proposed = rule.propose(exchange.updates, rng=rng, start=own)
     whole = []
@@ -212,15 +229,26 @@ def propose_candidates(
     return Candidates(*whole)
 
 
-def _exchange(
-    tensors: Sequence[Tensor], rule: Any, group: Any, *, beside: int, rng: Rng | None, start: Any, explain: bool = False
-) -> tuple[Exchange, bool]:
-    """Exchange what was given, if it is alike on all ranks; and whether some rank wants an explanation."""
-    wire = Wire(group, tensors[0].device)
-    layout = Layout.of(tensors, wire.n, beside)
-    drawn = rng.bit_generator.state if rule.random and rng is not None else None
-    explain = wire.agreed(f"{rule!r} {layout.shapes} {layout.kinds} {start is not None} {drawn}", wish=explain)
-    return Exchange.of(wire, layout, tensors), explain
+@dataclass(frozen=True)
+class Same:
+    """What must be the same on all ranks beside the tensors' shapes."""
+
+    rule: Any
+    group: Any
+    beside: int
+    rng: Rng | None
+    weights: Weights
+
+    def exchange(
+        self, tensors: Sequence[Tensor], *, start: bool = False, explain: bool = False
+    ) -> tuple[Exchange, bool]:
+        """Exchange what was given, if it is alike on all ranks; and whether some rank wants an explanation."""
+        wire = Wire(self.group, tensors[0].device)
+        layout = Layout.of(tensors, wire.n, self.beside)
+        drawn = self.rng.bit_generator.state if self.rule.random and self.rng is not None else None
+        signature = f"{self.rule!r} {layout.shapes} {layout.kinds} {start} {drawn}"
+        masses, explain = wire.weighed(signature, repr(self.rule), self.weights, wish=explain)
+        return Exchange.of(wire, layout, tensors, masses), explain
 
 
 def refuse_parts(who: str, tensors: Sequence[Tensor]) -> None:
@@ -232,12 +260,14 @@ def refuse_parts(who: str, tensors: Sequence[Tensor]) -> None:
         )
 
 
-def check(rule: Any, tensors: Sequence[Tensor], beside: int, rng: Rng | None) -> None:
-    """Refuse what is no rule for ranks, and what holds no numbers to measure."""
+def check(rule: Any, tensors: Sequence[Tensor], beside: int, rng: Rng | None, weights: Weights = None) -> None:
+    """Refuse what is no rule for ranks, or none for these weights, and what holds no numbers to measure."""
     stages = (rule.inner, rule.outer) if isinstance(rule, TwoPhase) else (rule,)
     for one in stages:
         if not isinstance(one, Stage) or not one.answers or not one.chains:
             raise BadInput(f"{one!r} was given; ranks take a rule that sees all vectors at once, such as MeanwO(f=3).")
+        if weights is not None:
+            check_weighted(one, "weights")
     if rule.random and rng is None:
         raise BadInput(f"{rule!r} draws at random; pass rng=numpy.random.default_rng(seed).")
     refuse_parts(repr(rule), tensors)

@@ -16,7 +16,7 @@ from holdfast.engines.sharded.ledger import Ledger
 from holdfast.engines.sharded.momentum import Momentum
 from holdfast.engines.sharded.reduce import check, propose_candidates, refuse_parts
 from holdfast.engines.sharded.watch import RankFailed, at
-from holdfast.engines.sharded.wire import Wire
+from holdfast.engines.sharded.wire import Weights, Wire
 from holdfast.errors import BadInput
 from holdfast.jsonable import finite_or_none
 from holdfast.twophase import TwoPhase, check_step, elect, proximal_margin
@@ -69,6 +69,7 @@ def two_phase_step(
     ledger: Ledger | None = None,
     group: Any = None,
     rng: np.random.Generator | None = None,
+    weights: Weights = None,
 ) -> Step:
     """Propose two models by the gradients of the ranks, vote by their losses, and commit the winner.
 
@@ -96,6 +97,8 @@ def two_phase_step(
         The ranks. Without it, all.
     rng : numpy.random.Generator, optional
         For rules that draw; of the same seed on all ranks.
+    weights : sequence of float, optional
+        How much each rank counts in both candidates, the same on all ranks. In the vote each rank has one voice.
 
     Returns
     -------
@@ -146,7 +149,7 @@ def two_phase_step(
     if momentum is not None:
         momentum(parameters, slopes)
     ledger, wire = ledger or Ledger(None), Wire(group, parameters[0].device)
-    check(rule, slopes, 0, rng)
+    check(rule, slopes, 0, rng, weights)
     moved = [not torch.equal(b, old) for b, old in zip(buffers, before[len(parameters) :], strict=True)]
     moves = np.asarray(
         wire.shards(np.array(moved, bool)).any(axis=0)
@@ -156,7 +159,7 @@ def two_phase_step(
         old for old, does in zip(before[len(parameters) :], moves, strict=True) if does
     ]
     try:
-        proposed = propose_candidates([*slopes, *buffers], rule, group, beside=len(buffers), rng=rng)
+        proposed = propose_candidates([*slopes, *buffers], rule, group, beside=len(buffers), rng=rng, weights=weights)
     except BadInput as refusal:
         _load(parameters, buffers, before)
         if momentum is not None:

@@ -16,11 +16,15 @@ from torch import Tensor
 
 from holdfast.engines.sharded.watch import watched
 from holdfast.errors import BadInput, listing
+from holdfast.masses import Masses, read_masses
 from holdfast.reading import spread
 from holdfast.updates import Updates
 
 BESIDE = " beside"  # the mark of tensors that are combined and not measured
 WIRED = {np.dtype(bool): np.dtype(np.uint8)}  # not every backend sends truth values
+
+Weights = Sequence[float] | np.ndarray | Masses | None
+"""How much each rank counts, the same on all ranks; None: all count alike."""
 
 _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # its name before torch 2.13
 
@@ -54,8 +58,23 @@ class Wire:
         others = np.flatnonzero(rows[:, 0] != usual)
         if len(others):
             who = f"{'ranks' if len(others) > 1 else 'rank'} {listing(map(str, others))}"
-            raise BadInput(f"{who} came with other tensors, another rule or rng than most; all ranks pass the same.")
+            raise BadInput(
+                f"{who} came with other tensors, weights, another rule or rng than most; all ranks pass the same."
+            )
         return bool(rows[:, 1].any())
+
+    def weighed(self, signature: str, who: str, weights: Weights, *, wish: bool = False) -> tuple[Masses | None, bool]:
+        """The same, and the weights that all ranks passed; ranks that passed others are named, as for other things."""
+        masses, refusal = None, None
+        try:
+            masses = None if weights is None else read_masses(weights, self.n, who)
+        except BadInput as error:  # said after all were asked, so that nobody waits for a rank that has raised
+            refusal = error
+        told = refusal if masses is None else (masses.weights.tolist(), masses.given.tolist())
+        wished = self.agreed(f"{signature} {told}", wish=wish)
+        if refusal is not None:
+            raise refusal
+        return masses, wished
 
     def columns(self, flat: Tensor) -> tuple[Tensor, Any]:
         """Start to exchange: n parts of equal size, each to its rank; what comes, and what to wait for."""
@@ -166,22 +185,25 @@ class Exchange:
     sent: list[Tensor] = field(default_factory=list)  # copies of ours that were sent
 
     @classmethod
-    def of(cls, wire: Wire, layout: Layout, tensors: Sequence[Tensor]) -> Exchange:
+    def of(cls, wire: Wire, layout: Layout, tensors: Sequence[Tensor], masses: Masses | None) -> Exchange:
         """Send everybody its columns of these tensors, and get ours of the others'."""
         flat = {kind: layout.flat(tensors, kind) for kind in layout.members}
         came = {kind: wire.columns(own) for kind, own in flat.items()}
-        exchange = cls.arrived(wire, layout, came)
+        exchange = cls.arrived(wire, layout, came, masses)
         exchange.sent = [own for kind, own in flat.items() if layout.place(tensors, kind) is None]
         return exchange
 
     @classmethod
-    def arrived(cls, wire: Wire, layout: Layout, came: Mapping[str, tuple[Tensor, Any]]) -> Exchange:
+    def arrived(
+        cls, wire: Wire, layout: Layout, came: Mapping[str, tuple[Tensor, Any]], masses: Masses | None
+    ) -> Exchange:
         """The same, once what was started has come."""
         with watched("exchanging vectors"):
             for _, work in came.values():
                 finish(work)
         rows = {kind: got.view(wire.n, -1)[:, : layout.own(kind, wire.rank)] for kind, (got, _) in came.items()}
         updates = spread(rows, layout.sizes, wire.shards, wire.n, measure=lambda kind: BESIDE not in kind)
+        updates = updates if masses is None else updates.weighted(masses)
         return cls(wire, layout, updates, {kind: got for kind, (got, _) in came.items()})
 
     def close(self) -> None:
