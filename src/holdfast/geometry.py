@@ -96,9 +96,8 @@ def _filled(sight: Sight, centres: np.ndarray, core: int, *, first: bool) -> tup
     while todo:
         group = todo.pop()
         seen = measure(sight, group, np.flatnonzero(table.row[group.K] >= 0))
-        if group.depth == 0 and first:
-            if core not in (cores := sight.cores_in_range(seen.g)):
-                return None  # before anything is repaired at a scale that will not be used
+        if group.depth == 0 and first and core not in (cores := sight.cores_in_range(seen.g)):
+            return None  # before anything is repaired at a scale that will not be used
         doubtful, error = certify(sight, group, seen)
         table.error = max(table.error, error)
         if group.depth == 0:  # everyone
