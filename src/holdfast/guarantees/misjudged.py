@@ -23,6 +23,8 @@ def kappa_if(rule: Stage, n: int, lie: int) -> float:
     known = closed(ours(rule, n, f, r), n, f, r).get("kappa")
     constant = inf if known is None else known.value
     match rule:
+        case _ if lie == f:
+            return constant
         case CWTM():
             return least_if(n, f, lie)
         case MeanwO(ties="first", candidates=None) | MeanExact():

@@ -159,7 +159,8 @@ class Profile:
         else:
             text = f"The answer jumps at f = {self.jump}: take at least that f, and more if some liars may hide."
         dropped = self.decisions[0].dropped
-        gone = f" Besides, {len(dropped)} of {self.decisions[0].n} updates were dropped." if dropped else ""
+        were = "was" if len(dropped) == 1 else "were"
+        gone = f" {len(dropped)} of {self.decisions[0].n} updates {were} dropped; add them to f." if dropped else ""
         return text + gone
 
     def __str__(self) -> str:
@@ -223,13 +224,15 @@ def profile(X: Any, rule: Stage, *, like: Any = None, weights: Any = None, rng: 
     numbers = [numbers_of(decision.value, "profile", measured.__contains__) for decision in decisions]
     moves = np.array([0.0, *(_move(a, b, given) for a, b in pairwise(numbers))])
     moved = np.array([1.0, *(_moved_weight(a, b) for a, b in pairwise(decisions))])
+    with np.errstate(over="ignore"):
+        shifts = np.where(moved > 0, moves / np.where(moved > 0, moved, 1.0), 0.0)
     return Profile(
         rule,
         decisions,
         tuple(_certificate(one, given) for one in decisions),
         np.array([_promise(one, own(one.rule) or 0) for one in decisions]),
         moves,
-        np.where(moved > 0, moves / np.where(moved > 0, moved, 1.0), 0.0),
+        shifts,
         np.array([_spread(given, f) for f in range(len(decisions))]),
     )
 
@@ -244,10 +247,10 @@ def decide_over_f(rule: Stage, updates: Updates, rng: Rng | None = None) -> Iter
 
 def _move(before: np.ndarray, after: np.ndarray, updates: Updates) -> float:
     """The distance of two answers; 0 if it is below what rounding to their dtype can do."""
-    unit = max(map(rounding_of, updates.distant))
-    size = max(distance(before, 0 * before), distance(after, 0 * after))
-    apart = distance(before, after)
-    return apart if apart > updates.n * unit * size else 0.0
+    largest = float(np.abs([before, after]).max(initial=0.0)) or 1.0  # so that no length overflows
+    size = float(np.linalg.norm(np.array([before, after]) / largest, axis=1).max())
+    apart, unit = distance(before, after), max(map(rounding_of, updates.distant))
+    return apart if apart / largest > updates.n * unit * size else 0.0
 
 
 def _moved_weight(before: Decision, after: Decision) -> float:
