@@ -94,9 +94,10 @@ paper: install  ## the paper's tables measured again; days, resumable; DATA=fold
 	$(RUN)/holdfast runs paper-runs --export results/paper/runs.jsonl
 	$(RUN)/python benchmarks/report.py
 
-picture: install  ## the pictures of sneak and siege in the README, and of docs/left-open.md
+picture: install  ## the pictures of sneak and siege in the README, of docs/left-open.md and of docs/choosing.md
 	$(RUN)/holdfast picture docs/sneak-siege.svg
 	$(RUN)/python benchmarks/open_pictures.py
+	$(RUN)/python benchmarks/profiles.py --picture
 
 screens: browser  ## the pictures of both pages in docs/see.md, in a real browser
 	$(RUN)/python benchmarks/screens.py
@@ -104,6 +105,7 @@ screens: browser  ## the pictures of both pages in docs/see.md, in a real browse
 certify: install  ## try to break every proved constant and certificate: 10,000 rounds and more for each rule and criterion, all honest sets; an hour
 	HOLDFAST_CLOUDS=5000 $(RUN)/pytest -q -n 2 --dist worksteal tests/test_guarantees.py -k never_claims_less
 	$(RUN)/python benchmarks/certify.py
+	$(RUN)/python benchmarks/profiles.py
 	$(RUN)/python benchmarks/report.py
 
 deployment: install  ## Flower's real servers on loopback, fault by fault; about a quarter of an hour

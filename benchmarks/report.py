@@ -14,11 +14,14 @@ from statistics import mean
 from typing import Any
 
 from lying_picture import draw as draw_lying_counts
-from lying_picture import number
+from lying_picture import number as in_radii
 from open_questions import TASKS
 
+from holdfast import CWTM
 from holdfast.experiments.paper import MAIN, TABLES, Setting
 from holdfast.experiments.store import Store
+from holdfast.guarantees.bounds import number
+from holdfast.guarantees.misjudged import kappa_if
 from holdfast.report.agreement import agreements
 from holdfast.report.agreement import draw as draw_agreement
 from holdfast.report.nodes import HEADS
@@ -137,6 +140,33 @@ def left_open(text: str) -> str:
     return put(put(text, "open", open_questions("digits")), "open cnn", open_questions("cnn"))
 
 
+def unknown_f(text: str) -> str:
+    """docs/choosing.md with its tables put in."""
+    told = json.loads((ROOT / "results" / "guarantees" / "profiles.json").read_text())
+    names = list(told["rows"][0]["jumps"])
+    out = [f"| rounds | {' | '.join(f'`{name}`' for name in names)} |", f"| --- |{' ---: |' * len(names)}"]
+    for row in told["rows"]:
+        without = None in row["right"].values()
+        cells = [f"{row['jumps' if without else 'right'][name]:.0%}" for name in names]
+        kind = f"{row['rounds']}: a jump" if without else f"{row['rounds']}: a jump at their number"
+        out.append(f"| {kind} | {' | '.join(cells)} |")
+    sizes = " and ".join(
+        f"{name} of {', '.join(map(str, told[key]))}" for name, key in (("n", "workers"), ("d", "dimensions"))
+    )
+    about = f"Of {told['rounds']} rounds each, with {sizes}, and 1 to 0.4 n liars (`benchmarks/profiles.py`)."
+    return put(put(text, "profiles", "\n".join([*out, "", about, ""])), "costs", costs(35, (0, 1, 3, 7, 11, 17)))
+
+
+def costs(n: int, several: tuple[int, ...]) -> str:
+    """What CWTM promises for a chosen f, by how many workers lie in truth."""
+    out = [f"| κ of `CWTM(f)`, n = {n} | {' | '.join(f'{lie} lie' for lie in several)} |"]
+    out.append(f"| --- |{' ---: |' * len(several)}")
+    for f in several:
+        cells = (number(kappa_if(CWTM(f), n, lie)) for lie in several)
+        out.append(f"| f = {f} | {' | '.join(cells)} |")
+    return "\n".join([*out, ""])
+
+
 def put(text: str, name: str, section: str) -> str:
     """The text with a section between its marks."""
     before, begin, rest = text.partition(f"<!-- {name} -->\n")
@@ -241,7 +271,7 @@ def weighted(text: str) -> str:
     out = [f"| strategy | counts | {' | '.join(scenarios.values())} |", f"| --- | --- |{' ---: |' * len(scenarios)}"]
     for row in told["rows"]:
         name = row["strategy"].removesuffix(", weighted")
-        cells = (f"{number(row[key]['mean'])} ({number(row[key]['largest'])})" for key in scenarios)
+        cells = (f"{in_radii(row[key]['mean'])} ({in_radii(row[key]['largest'])})" for key in scenarios)
         out.append(f"| `{name}` | {row['counts']} | {' | '.join(cells)} |")
     about = (
         f"Mean and, in brackets, largest distance over {told['rounds']} rounds, n = {told['n']}, f = {told['f']}, "
@@ -474,7 +504,7 @@ if __name__ == "__main__":
     (ROOT / "docs" / "search.md").write_text(searches())
     docs = {"training": trained, "paper": papers, "guarantees": promises, "flower": flower, "distributed": distributed}
     docs |= {"coming-from": coming, "see": pages, "testing": checks, "weights": weighted}
-    docs["left-open"] = left_open
+    docs |= {"left-open": left_open, "choosing": unknown_f}
     made_of = {ROOT / "README.md": replaced} | {ROOT / "docs" / f"{name}.md": made for name, made in docs.items()}
     for path, made in made_of.items():
         path.write_text(made(path.read_text()))

@@ -60,7 +60,7 @@ def test_every_command_has_help_with_an_example_that_runs(name: str, demo: Path)
         run("holdfast certify 'CWTM(f=2)' --n 5 --criterion kappa --budget 60 --out worst.npz", demo)
     if name == "ranks":
         (demo / "ranks.jsonl").write_text('{"round": 0, "kept": ["0", "1"], "excluded": {"2": "far"}, "dropped": {}}\n')
-    if name in ("aggregate", "certificate", "compare"):
+    if name in ("aggregate", "certificate", "compare", "profile"):
         run("holdfast sample sample", demo)
     for pattern in re.findall(r"\S*\*\S*", example):  # as a shell does
         example = example.replace(pattern, " ".join(sorted(str(p.relative_to(demo)) for p in demo.glob(pattern))))

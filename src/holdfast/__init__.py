@@ -54,6 +54,7 @@ from holdfast.twophase import Cent2P, Mean2P, TwoPhase
 
 if _typing.TYPE_CHECKING:
     from holdfast import attacks, data, engines, experiments, guarantees, report, testing, training
+    from holdfast.guarantees.profile import profile
     from holdfast.training.run import Run
     from holdfast.training.train import train
 
@@ -111,6 +112,7 @@ __all__ = [
     "experiments",
     "guarantees",
     "parse",
+    "profile",
     "report",
     "testing",
     "train",
@@ -118,14 +120,15 @@ __all__ = [
 ]
 
 _NAMESPACES = ("attacks", "data", "engines", "experiments", "guarantees", "report", "testing", "training")
+_LATE = {"Run": "holdfast.training", "profile": "holdfast.guarantees.profile", "train": "holdfast.training"}
 
 
 def __getattr__(name: str) -> _typing.Any:
-    """Import a namespace, `train` or `Run` when it is first asked for, so that `import holdfast` stays small."""
+    """Import a namespace, or a name of `_LATE`, when it is first asked for, so that `import holdfast` stays small."""
     if name in _NAMESPACES:
         return _importlib.import_module(f"holdfast.{name}")
-    if name in ("Run", "train"):
-        return getattr(_importlib.import_module("holdfast.training"), name)
+    if name in _LATE:
+        return getattr(_importlib.import_module(_LATE[name]), name)
     if name in _NAMES_ELSEWHERE:
         here = _NAMES_ELSEWHERE[name]
         where = "holdfast" if here in __all__ else "holdfast.attacks"

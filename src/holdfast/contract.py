@@ -88,6 +88,13 @@ class Stage(Value):
         f = self.tolerance()
         return self if f is None or by == 0 else replace(self, **{"f": max(0, f - by)})
 
+    def with_f(self, f: int) -> Self:
+        """The same stage with another f; in a chain of different f, all change by the same number."""
+        mine = self.tolerance()
+        if mine is None:
+            raise BadInput(f"{self!r} has no f, so none can be changed; take a rule with f, as MeanwO(f=1).")
+        return self.lowered(mine - f)
+
     def scaled(self, scale: float) -> Self:
         """The same for vectors that were multiplied by scale."""
         room, values = np.finfo(float), vars(self)

@@ -37,7 +37,7 @@ def distances(
     the range of floats. It is that of the `core`-th smallest row, n - f for a rule that tolerates f: every n - f rows
     hold one that is as large, and f liars cannot make it larger than all honest rows. Between finite rows D may
     be +inf where one is some 1e150 times larger than that. `wide` multiplies in float64 throughout.
-    What was asked before about the same updates is not measured again.
+    What was asked before about the same updates is not measured again, for every core that needs the same scale.
 
     >>> from holdfast.reading import read
     >>> D, scale, error = distances(Points.rows(read([[0.0, 0.0], [3.0, 4.0]], "me"), np.arange(2)))
@@ -46,48 +46,57 @@ def distances(
     """
     centres = np.arange(len(points)) if centres is None else np.asarray(centres)
     core = _core(points, core)
-    asked = (*points.key(), centres.tobytes(), wide, core)
-    known = points.source.measured
-    if asked not in known:
-        with np.errstate(all="ignore"):  # overflow is an answer here: such rows are looked at again
-            known[asked] = _measured(points, centres, core, wide=wide)
-        known[asked].D.setflags(write=False)  # others get the same table
-    return known[asked]
+    known = points.source.measured.setdefault((*points.key(), centres.tobytes(), wide), {})
+    for cores, table in known.items():
+        if core in cores:
+            return table
+    with np.errstate(all="ignore"):  # overflow is an answer here: such rows are looked at again
+        cores, table = _measured(points, centres, core, wide=wide)
+    table.D.setflags(write=False)  # others get the same table
+    known[cores] = table
+    return table
 
 
 def remember(points: Points, centres: np.ndarray, table: Distances, *, wide: bool, core: int | None) -> None:
     """Keep distances that follow from others, as if they had been measured."""
-    points.source.measured[(*points.key(), centres.tobytes(), wide, _core(points, core))] = table
+    known = points.source.measured.setdefault((*points.key(), centres.tobytes(), wide), {})
+    known[_only(_core(points, core))] = table
 
 
 def _core(points: Points, core: int | None) -> int:
     return max(1, min(points.k, points.k // 2 + 1 if core is None else core))
 
 
-def _measured(points: Points, centres: np.ndarray, core: int, *, wide: bool) -> Distances:
+def _only(core: int) -> range:
+    """This core and no other."""
+    return range(core, core + 1)
+
+
+def _measured(points: Points, centres: np.ndarray, core: int, *, wide: bool) -> tuple[range, Distances]:
+    """The distances, and the cores for which they are the same."""
     if len(centres) == 0:
-        return Distances(np.zeros((0, len(points))))
+        return _only(core), Distances(np.zeros((0, len(points))))
     sight = Sight(points, wide=wide or points.mix is not None)
-    table = _filled(sight, centres, core, first=True)
-    if table is not None:
-        return table
+    found = _filled(sight, centres, core, first=True)
+    if found is not None:
+        return found
     sizes = sizes_of(points)
     if not sizes.any():  # nothing was sent but zeros
-        return Distances(np.zeros((len(centres), len(points))))
-    table = _filled(sight.rescaled(sizes, core), centres, core, first=False)
-    assert table is not None
-    return table
+        return _only(core), Distances(np.zeros((len(centres), len(points))))
+    found = _filled(sight.rescaled(sizes, core), centres, core, first=False)
+    assert found is not None
+    return found
 
 
-def _filled(sight: Sight, centres: np.ndarray, core: int, *, first: bool) -> Distances | None:
-    """The whole table; None if the first look shows that the core-th smallest row needs another scale."""
-    n = len(sight.points)
+def _filled(sight: Sight, centres: np.ndarray, core: int, *, first: bool) -> tuple[range, Distances] | None:
+    """The whole table and its cores; None if the first look shows that the core-th smallest row needs another scale."""
+    n, cores = len(sight.points), _only(core)
     table = Table.empty(centres, n)
     todo = [Group(np.arange(n), None, 0, np.ones(table.D.shape, bool))]
     while todo:
         group = todo.pop()
         seen = measure(sight, group, np.flatnonzero(table.row[group.K] >= 0))
-        if group.depth == 0 and first and not sight.in_range(seen.g, core):
+        if group.depth == 0 and first and core not in (cores := sight.cores_in_range(seen.g)):
             return None  # before anything is repaired at a scale that will not be used
         doubtful, error = certify(sight, group, seen)
         table.error = max(table.error, error)
@@ -97,7 +106,8 @@ def _filled(sight: Sight, centres: np.ndarray, core: int, *, first: bool) -> Dis
             at = np.ix_(table.row[group.K[seen.left]], group.K)
             table.D[at] = np.where(group.pairs, seen.D, table.D[at])
         todo += repair(sight, group, doubtful, table)
-    return Distances(table.D, sight.scale, table.settled_error(core))
+    same = _only(core) if table.lost else cores
+    return same, Distances(table.D, sight.scale, table.settled_error(core))
 
 
 @dataclass

@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypedDict, Unpack, get_args
 
+import numpy as np
+
 from holdfast.arrays import Array, device, is_array, kind, library, viewed
 from holdfast.errors import BadInput, article, listing
 from holdfast.leaves import Places, leaf
 from holdfast.masses import read_masses
+from holdfast.places import fetch
 from holdfast.structure import (
     Entry,
     Flat,
@@ -187,6 +190,24 @@ def _from_matrix(X: Array, who: str, like: object, measure: Measure | None) -> U
     entry = Entry("", data, X)
     part = leaf(data, entry, Places(), counts=True, measured=_counts(measure, ""))
     return Updates(shape[0], [part], next, {})
+
+
+def numbers_of(update: object, who: str, measure: Measure | None = None) -> np.ndarray:
+    """The measured numbers of an update in a row, in float64 on the host; counters are left out."""
+    leaves = [leaf for leaf in read([update], who, measure=measure).floats if leaf.measured]
+    parts = [fetch(leaf.row(0, 0, leaf.size)).astype(float) for leaf in leaves]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> float:
+    """Euclidean, without overflow on the way.
+
+    >>> distance(np.array([3e300, 0.0]), np.array([0.0, 4e300]))
+    5e+300
+    """
+    half = a / 2 - b / 2
+    most = float(np.abs(half).max(initial=0.0)) or 1.0
+    return 2 * most * float(np.linalg.norm(half / most))
 
 
 def spread(

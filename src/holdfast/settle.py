@@ -28,7 +28,7 @@ def settled(rule: Stage, updates: Updates) -> Stage:
     among = gone + silent <= (rule.most_dropped(present + gone + silent) or 0)  # all can be among the f
     for by in range(gone + silent + 1 if lower or among else 1):
         lowered = rule.lowered(by)
-        if present >= lowered.least() and held_by_heaviest(lowered, updates) < 0.5:
+        if feasible(lowered, updates):
             return lowered
     if present >= rule.least():
         raise _too_heavy(rule, updates)
@@ -41,6 +41,11 @@ def settled(rule: Stage, updates: Updates) -> Stage:
         f"{rule!r} was given n = {present} {plural(present, 'vector')}{lost}{tolerate} "
         f"at least {least} {plural(least, 'vector')}."
     )
+
+
+def feasible(rule: Stage, updates: Updates) -> bool:
+    """Whether the updates that can be used are enough for the rule, and any f workers hold less than half."""
+    return len(updates.sound()) >= rule.least() and held_by_heaviest(rule, updates) < 0.5
 
 
 def _counts(updates: Updates) -> tuple[int, int, int]:

@@ -46,12 +46,14 @@ class Sight:
         """Whether each row has a power of two of its own: seen from a pivot too, since what is left may be tiny."""
         return self.exponents is not None or (self.narrow and pivot is not None and self.points.mix is None)
 
-    def in_range(self, g: np.ndarray, core: int) -> bool:
-        """Whether squares stayed in the range of floats; judged by the core-th smallest row."""
+    def cores_in_range(self, g: np.ndarray) -> range:
+        """For which cores squares stayed in the range of floats; each is judged by its core-th smallest row."""
         low, high = RANGE["f4" if self.narrow else "f8" if self.wide else self.kind]
         if self.narrow and not np.isfinite(g).all():
-            return False
-        return bool(low < core_size(g, self.points.k, core) < high)
+            return range(0)
+        k = self.points.k
+        sizes = np.maximum(np.sort(g[:k]), g[k:].max(initial=0.0))  # nan is last, and in no range
+        return range(int((sizes <= low).sum()) + 1, int((sizes < high).sum()) + 1)
 
     def rescaled(self, sizes: np.ndarray, core: int) -> Sight:
         """The same points in float64, at a scale that suits their sizes."""

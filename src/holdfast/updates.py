@@ -70,7 +70,8 @@ class Updates:
     shards: Shards = alone
     processes: int = 1
     known: np.ndarray | None = None  # which rows are finite, once looked at
-    measured: dict[tuple[object, ...], Distances] = field(default_factory=dict)  # distances, by what was asked
+    measured: dict[tuple[object, ...], dict[range, Distances]] = field(default_factory=dict)
+    """Distances, by what was asked and by the cores for which they are the same."""
 
     @property
     def floats(self) -> list[Leaf]:

@@ -21,6 +21,7 @@ from holdfast.cli.flower import flower
 from holdfast.cli.paper import paper
 from holdfast.cli.picture import picture
 from holdfast.cli.play import play, watch
+from holdfast.cli.profile import profile
 from holdfast.cli.ranks import ranks
 from holdfast.cli.rates import rates
 from holdfast.cli.report import report
@@ -65,6 +66,7 @@ COMMANDS = (
         rules,
         aggregate,
         compare,
+        profile,
         check,
         sweep,
         runs,

@@ -12,8 +12,10 @@ from rich.text import Text
 
 from holdfast.cli.example import example
 from holdfast.cli.wide import Screen, say
+from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import Promise, everyone, least, number, tolerance
 from holdfast.guarantees.bounds import bounds as promised
+from holdfast.guarantees.choose import Advice
 from holdfast.guarantees.choose import choose as ranked
 from holdfast.guarantees.criteria import CRITERIA, check
 from holdfast.guarantees.proved import Bound, unfinished
@@ -23,6 +25,10 @@ Workers = Annotated[int, typer.Option("--n", help="Workers.")]
 Coordinates = Annotated[int | None, typer.Option("--d", help="Coordinates, which sharpen some constants.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As one line of JSON.")]
 READING = "κ: the error that no number of rounds removes; λ: what noise adds; smaller is better (docs/choosing.md)."
+PROFILE = (
+    "A rule with the right f promises more. To find f, look at a round: holdfast profile 'MeanwO(f=1)' FILES shows "
+    "where the answer jumps (docs/choosing.md)."
+)
 USUAL = 5  # of so many workers one lies, if nothing is said
 
 
@@ -113,7 +119,7 @@ def _or_unbounded(value: float) -> float | str:
 @example("holdfast choose --n 35 --f 7 --heterogeneous")
 def choose(
     n: Workers,
-    f: Annotated[int, typer.Option("--f", help="How many may lie.")],
+    f: Annotated[str, typer.Option("--f", help="How many may lie, or: unknown.")],
     heterogeneous: Annotated[bool, typer.Option(help="Do the workers' data differ?")] = True,
     votes: Annotated[bool, typer.Option(help="Can workers compare two models on their own data?")] = True,
     stream: Annotated[bool, typer.Option(help="Must updates be taken one at a time?")] = False,
@@ -123,17 +129,50 @@ def choose(
     """Which rule to take for n workers of which f may lie: a short list, best first, with constants, cost and reason.
 
     The cost is in multiplications for each coordinate of each worker. docs/choosing.md tells how the list is ranked.
+    With --f unknown it lists the rules that need no f, with their constants for several numbers of liars.
     """
-    advice = ranked(n, f, heterogeneous=heterogeneous, votes=votes, stream=stream, d=d)
+    advice = ranked(n, _read_f(f), heterogeneous=heterogeneous, votes=votes, stream=stream, d=d)
     if as_json:
-        rows = [(one, {name: record(promise) for name, promise in one.promises.items()}) for one in advice]
-        advised = [{"rule": repr(one.rule), "why": one.why, "cost": one.cost, "promises": said} for one, said in rows]
-        say(json.dumps(advised))
+        say(json.dumps([_advised(one) for one in advice]))
         return
     console = Screen()
-    table = Table("", *CRITERIA.values(), "cost", box=None, pad_edge=False, header_style="bold")
     for at, one in enumerate(advice, 1):
         console.print(Text(f"{at}. {one.rule!r}", style="bold"), Text(f"   {one.why}"), sep="\n", soft_wrap=True)
-        table.add_row(str(at), *(promise.text for promise in one.promises.values()), f"{one.cost:.3g}")
+    unknown = bool(advice[0].over_f)
+    table = _table_over_f(advice, "kappa" if heterogeneous else "lambda") if unknown else _table_of_advice(advice)
     console.print("", table, sep="\n")
-    console.print(Text(READING), soft_wrap=True)
+    console.print(Text(f"{READING}\n{PROFILE}" if unknown else READING), soft_wrap=True)
+
+
+def _read_f(text: str) -> int | None:
+    """The number that was given; None if it is unknown."""
+    try:
+        return None if text == "unknown" else int(text)
+    except ValueError:
+        raise BadInput(f"--f {text} was given; give a whole number, or unknown.") from None
+
+
+def _advised(one: Advice) -> dict[str, Any]:
+    """Advice as plain values; for several f, if f is unknown."""
+    fields = {"rule": repr(one.rule), "why": one.why, "cost": one.cost, "promises": _records(one.promises)}
+    return fields | ({"over_f": {f: _records(known) for f, known in one.over_f.items()}} if one.over_f else {})
+
+
+def _records(promises: dict[str, Promise]) -> dict[str, Any]:
+    return {name: record(promise) for name, promise in promises.items()}
+
+
+def _table_of_advice(advice: list[Advice]) -> Table:
+    table = Table("", *CRITERIA.values(), "cost", box=None, pad_edge=False, header_style="bold")
+    for at, one in enumerate(advice, 1):
+        table.add_row(str(at), *(promise.text for promise in one.promises.values()), f"{one.cost:.3g}")
+    return table
+
+
+def _table_over_f(advice: list[Advice], criterion: str) -> Table:
+    """One constant of each rule for several f."""
+    heads = (f"{CRITERIA[criterion]} if f lie", *(f"f = {f}" for f in advice[0].over_f), "cost")
+    table = Table(*heads, box=None, pad_edge=False, header_style="bold")
+    for one in advice:
+        table.add_row(repr(one.rule), *(known[criterion].text for known in one.over_f.values()), f"{one.cost:.3g}")
+    return table

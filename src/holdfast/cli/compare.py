@@ -40,8 +40,8 @@ def compare(
 ) -> None:
     """Compare rules on the same updates: cost against the optimum, who is kept, how far apart the answers are.
 
-    FILES is one file per worker, or one file with a row per worker. Who does not know f reads the last line: the answer
-    moves while liars leave the kept set, and rests once they are all out.
+    FILES is one file per worker, or one file with a row per worker. The last line shows how MeanwO's answer moves with
+    f. If you do not know f, `holdfast profile` shows more.
     """
     if plot and plot.suffix not in (".svg", ".png", ".pdf"):
         raise BadInput(f"--plot {plot} was given; the formats are .svg, .png, .pdf.")

@@ -21,7 +21,7 @@ from holdfast.spec import unknown
 from holdfast.training import Run
 from holdfast.training.folder import set_damaged_aside
 
-__all__ = ["only", "read", "runs", "sweep"]
+__all__ = ["read", "runs", "sweep"]
 
 Runs = dict[str, Run]
 PLURAL = {"rules": "rule", "attacks": "attack", "rates": "rate", "splits": "split", "seeds": "seed"}

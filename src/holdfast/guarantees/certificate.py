@@ -27,7 +27,7 @@ from holdfast.reading import Measure, read
 from holdfast.rules import MDA, SMEA, CenterExact, GeometricMedian, MeanExact, MeanwO, Medoid, NearestTo, StreamCenterwO
 from holdfast.rules.base import Chain
 from holdfast.rules.clustering import radii, scores
-from holdfast.updates import Updates
+from holdfast.updates import Distances, Updates
 
 __all__ = ["Certificate", "certificate"]
 
@@ -242,14 +242,29 @@ def _measured(
     if given.n != decision.n:
         raise BadInput(f"X has {given.n} updates, the decision is about {decision.n}; pass the same updates.")
     at = given.place(decision.value, f"{decision.rule!r} gave an answer")
-    D, scale, error = distances(Points.rows(given, decision.rows, at).anchored(("start",)), wide=True, core=core)
+    points = Points.rows(given, decision.rows, at).anchored(("start",))
+    if isinstance(X, Updates):
+        D, scale, error = _with_answer(points, core)
+    else:
+        D, scale, error = distances(points, wide=True, core=core)
     leaves = [leaf for leaf in given.floats if leaf.measured]
     with np.errstate(over="ignore"):
         size = float(np.linalg.norm([_length(leaf) for leaf in leaves]))
-    return D, scale, error, (max(map(_unit, leaves), default=0.0), scale * size)
+    return D, scale, error, (max(map(rounding_of, leaves), default=0.0), scale * size)
 
 
-def _unit(leaf: Leaf) -> float:
+def _with_answer(points: Points, core: int) -> Distances:
+    """The distances of all points and of the answer, their anchor; those of the points may be known from before."""
+    rows = distances(Points.rows(points.source, points.names()), wide=True, core=core)
+    answer = distances(points, np.array([points.k]), wide=True, core=core)
+    if rows.scale != answer.scale:
+        return distances(points, wide=True, core=core)
+    far = answer.D[0, :-1]
+    D = np.block([[rows.D, far[:, None]], [far, np.zeros(1)]])
+    return Distances(D, rows.scale, max(rows.error, answer.error))
+
+
+def rounding_of(leaf: Leaf) -> float:
     """The part by which a number may change when the answer takes its dtype."""
     name = str(leaf.dtype).rpartition(".")[2]
     return max(COARSE.get(name, 0.0), 2.0**-52 if leaf.computed == "f8" else 2.0**-23)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf, log
 from typing import Any
 
 from holdfast.elections import Numeric
+from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import Promise, bounds, least
 from holdfast.guarantees.criteria import check
 from holdfast.rules import (
@@ -19,6 +20,7 @@ from holdfast.rules import (
     GeometricMedian,
     MeanExact,
     MeanwO,
+    Medoid,
     NearestTo,
     StreamCenterwO,
 )
@@ -30,6 +32,11 @@ __all__ = ["Advice", "choose"]
 SEARCHED, COVERED = 100, 20  # workers up to which MeanExact ends its search; liars up to which MDA does
 MANY = 300  # workers beyond which n² distances are too dear
 SURE = 1e-9  # probability of a draw without an honest candidate that nobody minds
+NEED_NO_F: tuple[tuple[Any, str], ...] = (
+    (GeometricMedian(), "needs no f: promises for every f < n/2 at once"),
+    (CWM(), "needs no f; linear in n"),
+    (Medoid(), "needs no f; answers with a vector that a worker sent, with the noise of one vector"),
+)
 MAX_ADVICE = 5  # rules in a list
 
 
@@ -46,7 +53,9 @@ class Advice:
     cost : float
         Its work, in passes over one worker's vector.
     promises : dict from str to Promise
-        What is known of it, as `bounds` returns it.
+        What is known of it, as `bounds` returns it. If f is unknown, for the largest f that n allows.
+    over_f : dict from int to dict
+        If f is unknown, the promises for several f: 1, n/10, n/5, n/3 and (n-1)/2, rounded down. Else empty.
 
     Examples
     --------
@@ -59,6 +68,7 @@ class Advice:
     why: str
     cost: float
     promises: dict[str, Promise]
+    over_f: dict[int, dict[str, Promise]] = field(default_factory=dict)
 
     def constant(self, criterion: str) -> float:
         """Return the proved constant, inf where there is none.
@@ -78,7 +88,7 @@ class Advice:
 
 
 def choose(
-    n: int, f: int, *, heterogeneous: bool = True, votes: bool = True, stream: bool = False, d: int | None = None
+    n: int, f: int | None, *, heterogeneous: bool = True, votes: bool = True, stream: bool = False, d: int | None = None
 ) -> list[Advice]:
     """Return a short list of rules for n workers of which f may be Byzantine, best first.
 
@@ -86,8 +96,8 @@ def choose(
     ----------
     n : int
         How many workers there are.
-    f : int
-        How many may be Byzantine.
+    f : int or None
+        How many may be Byzantine. None: unknown. Then only rules that need no f are listed.
     heterogeneous : bool
         Whether the workers' data differ.
     votes : bool
@@ -106,7 +116,7 @@ def choose(
     Raises
     ------
     BadInput
-        If no criterion is defined for n and f.
+        If no criterion is defined for n and f, or if f is unknown and updates come one at a time.
 
     Notes
     -----
@@ -117,14 +127,18 @@ def choose(
     >>> from holdfast.guarantees.choose import choose
     >>> [advice.rule for advice in choose(35, 7, votes=False)][:2]
     [PTM(f=7), CWTM(f=7)]
+    >>> {f: known["kappa"].text for f, known in choose(35, None)[0].over_f.items()}
+    {1: '= 1', 3: '= 1.13', 7: '= 1.55', 11: '= 2.43', 17: '= 17'}
     """
+    criterion = "kappa" if heterogeneous else "lambda"
+    if f is None:
+        return _without_f(n, criterion, stream=stream, d=d)
     check(n, f)
     if f == 0:
         return [_advice(Average(), n, f, d, "nobody lies: the mean is the best there is")]
     if stream:
         why = "one pass, about 3f vectors in memory; the only rule here that never holds all of them"
         return [_advice(StreamCenterwO(f), n, f, d, why)]
-    criterion = "kappa" if heterogeneous else "lambda"
     advised = [_advice(rule, n, f, d, why) for rule, why in _one_phase(n, f, heterogeneous=heterogeneous)]
     advised.sort(key=lambda advice: float(f"{advice.constant(criterion):.4g}"))  # of equal ones, the first listed
     first = (
@@ -133,12 +147,27 @@ def choose(
     return (first + advised)[:MAX_ADVICE]
 
 
+def _without_f(n: int, criterion: str, *, stream: bool, d: int | None) -> list[Advice]:
+    """The rules that need no f, by their constant for the largest f."""
+    check(n, 0)
+    if stream:
+        raise BadInput(
+            "choose was given stream and an unknown f; every rule that reads updates one at a time needs f, so give f."
+        )
+    most = (n - 1) // 2
+    several = sorted({min(max(f, 1), most) for f in (1, n // 10, n // 5, n // 3, most)})
+    out = []
+    for rule, why in NEED_NO_F:
+        over_f = {f: bounds(rule, n, f, d) for f in several}
+        out.append(Advice(rule, why, _work(rule, n), over_f[most], over_f))
+    return sorted(out, key=lambda advice: float(f"{advice.constant(criterion):.4g}"))
+
+
 def _one_phase(n: int, f: int, *, heterogeneous: bool) -> list[tuple[Any, str]]:
     many = n > MANY
     out: list[tuple[Any, str]] = [
         (CWTM(f), "no rule has a smaller κ or ζ; linear in n; weak where liars hide in every coordinate (PGA)"),
-        (GeometricMedian(), "needs no f: promises for every f < n/2 at once"),
-        (CWM(), "needs no f; linear in n"),
+        *NEED_NO_F[:2],
     ]
     if not many:
         why = "no rule has a smaller κ; trims along the axes of the round, which attacks moved less (docs/left-open.md)"

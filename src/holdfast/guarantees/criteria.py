@@ -24,7 +24,7 @@ import numpy as np
 from holdfast.checks import check_whole
 from holdfast.errors import BadInput
 
-__all__ = ["CRITERIA", "Expected", "Worst", "aragg", "ratios", "worst"]
+__all__ = ["Expected", "Worst", "aragg", "ratios", "worst"]
 
 CRITERIA = {"lambda": "λ", "kappa": "κ", "xi": "ξ", "zeta": "ζ"}
 MAX_SETS = 100_000  # sets S that are looked at one by one; beyond, a search

@@ -20,7 +20,7 @@ from holdfast.elections import Ballot, Numeric
 from holdfast.errors import BadInput
 from holdfast.guarantees.rates import MAX_FLOAT, check_number
 
-__all__ = ["Sample", "Voters", "batch_for", "enough", "fails"]
+__all__ = ["Sample", "Voters", "batch_for", "fails"]
 
 METHODS = {"hoeffding": "bound", "bernstein": "bound", "cantelli": "bound", "normal": "approximation"}
 DRAWS = 20_000  # simulated elections

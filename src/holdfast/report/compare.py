@@ -12,9 +12,8 @@ from holdfast.driver import decide
 from holdfast.errors import BadInput
 from holdfast.figures import new_figure, save_figure
 from holdfast.geometry import distances
-from holdfast.places import fetch
 from holdfast.points import Points
-from holdfast.reading import read
+from holdfast.reading import distance, numbers_of, read
 from holdfast.rules import MeanExact, MeanwO
 from holdfast.rules.clustering import sums_of_squares
 
@@ -99,13 +98,13 @@ def compare(X: Any, rules: list[Any], f: int, like: Any = None, rng: np.random.G
     D, scale, _ = distances(Points.rows(updates, best.rows))
     optimum = float(sums_of_squares(D, np.isin(best.rows, best.kept)[None])[0])
     ratios = [_ratio(D, decision, best, optimum) for decision in decisions]
-    values = [_flat(decision.value) for decision in decisions]
-    apart = np.array([[_distance(a, b) for b in values] for a in values])
+    values = [numbers_of(decision.value, "compare") for decision in decisions]
+    apart = np.array([[distance(a, b) for b in values] for a in values])
     n = len(best.rows)
     remaining = replace(updates, on_excess="lower")  # how answers move is about the vectors that were not dropped
-    answers = [_flat(decide(MeanwO(k), remaining).value) for k in range((n + 1) // 2)]
+    answers = [numbers_of(decide(MeanwO(k), remaining).value, "compare") for k in range((n + 1) // 2)]
     unit = float(np.sqrt(np.median(D[D > 0]) / 2)) / scale if (D > 0).any() else 1.0
-    moves = np.array([_distance(answer, answers[0]) for answer in answers]) / unit
+    moves = np.array([distance(answer, answers[0]) for answer in answers]) / unit
     proven = best.bound is not None and best.cost is not None and best.bound >= best.cost * (1 - 1e-9)
     return Comparison(rules, decisions, np.array(ratios), proven, apart, moves)
 
@@ -117,18 +116,6 @@ def _ratio(D: np.ndarray, decision: Decision, best: Decision, optimum: float) ->
         return float("nan")
     cost = float(sums_of_squares(D, (w > 0)[None])[0])
     return cost / optimum if optimum > 0 else 1.0 if cost == 0 else float("inf")
-
-
-def _distance(a: np.ndarray, b: np.ndarray) -> float:
-    """Euclidean, without overflow on the way."""
-    half = a / 2 - b / 2
-    most = float(np.abs(half).max()) or 1.0
-    return 2 * most * float(np.linalg.norm(half / most))
-
-
-def _flat(value: Any) -> np.ndarray:
-    parts = read([value], "compare").leaves
-    return np.concatenate([fetch(leaf.row(0, 0, leaf.size)).astype(float) for leaf in parts if leaf.kind != "i"])
 
 
 def draw(comparison: Comparison, out: Any) -> None:
