@@ -340,7 +340,7 @@ def test_too_few_nodes_are_not_waited_for_for_ever(tmp_path: Path) -> None:
     strategy = RobustStrategy(MeanwO(2), patience=600, folder=tmp_path)  # of a grid that cannot grow nobody waits
     result = strategy.start(LocalGrid(app(), 4), first(), num_rounds=2)
     assert (read_model(result.arrays)["w"] == 0).all()
-    few = "4 nodes are connected, and MeanwO(f=2) needs 5"
+    few = "4 nodes are connected, and MeanwO(f=2) needs 5; connect more nodes, or lower f to 1 at most"
     assert [line["skipped"] for line in read_journal(tmp_path / "rounds.jsonl")] == [few] * 2
 
 
@@ -434,7 +434,32 @@ def test_partial_participation_is_drawn_by_the_seed(caplog: pytest.LogCaptureFix
     assert [line["kept"] for line in one] == [line["kept"] for line in two]
     assert len({tuple(line["kept"]) for line in one}) > 1
     assert all(line["asked"] == 5 for line in one)
-    assert "half of them lie with probability" in caplog.text
+    assert "half of them with probability" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"min_available_node": 3}, "did you mean min_available_nodes"),
+        ({"min_fit_clients": 3}, "did you mean min_train_nodes"),
+        ({"fraction_fit": 0.5}, "did you mean fraction_train"),
+        ({"banana": 1}, "it takes fraction_train, fraction_evaluate"),
+    ],
+)
+def test_a_misspelt_or_old_option_is_answered_with_the_one_that_is_meant(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        RobustStrategy(MeanwO(1), **given)
+
+
+def test_a_round_in_which_all_replies_are_refused_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    run(RobustStrategy(CWM()), app(_names, liars=9), rounds=1)
+    assert "all 9 replies were refused (sent other arrays than it was sent: no '" in caplog.text
+    assert "raise f" not in caplog.text
+
+
+def test_too_few_nodes_name_the_f_that_would_do(caplog: pytest.LogCaptureFixture) -> None:
+    RobustStrategy(MeanwO(3), min_train_nodes=12).start(LocalGrid(app(), 5), first(), num_rounds=1)
+    assert "5 nodes are connected, and MeanwO(f=3) needs 7; connect more nodes, or lower f to 2 at most" in caplog.text
 
 
 def test_the_risk_of_a_lying_half() -> None:
@@ -608,9 +633,10 @@ def test_the_report_names_the_worst_nodes_first(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
-    for name in ("missing.jsonl", "other.jsonl"):
-        with pytest.raises(BadInput, match="is no journal"):
-            read_journal(tmp_path / name)
+    with pytest.raises(BadInput, match="is no journal"):
+        read_journal(tmp_path / "other.jsonl")
+    with pytest.raises(BadInput, match="missing does not exist; name a strategy's folder"):
+        read_journal(tmp_path / "missing")
 
 
 # The same training in Flower and in the simulator

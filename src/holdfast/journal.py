@@ -22,6 +22,9 @@ def scan_journal(path: Path) -> Iterator[dict[str, Any]]:
     BadInput
         If there is no such file, or no line in it is, or began as, a line of a journal.
     """
+    path = Path(path)
+    if not path.exists():
+        raise BadInput(f"{path} does not exist; name a strategy's folder, its rounds.jsonl or a Ledger's file.")
     if path.is_dir():
         path = path / "rounds.jsonl"
     foreign = BadInput(f"{path} is no journal; name a strategy's folder, its rounds.jsonl or a Ledger's file.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -19,6 +20,13 @@ REPLACED = {
     "train_metrics_aggr_fn": "metrics are summed up by their median, which liars cannot move",
     "evaluate_metrics_aggr_fn": "metrics are summed up by their median, which liars cannot move",
 }
+OLD = {
+    "fraction_fit": "fraction_train",
+    "min_fit_clients": "min_train_nodes",
+    "min_evaluate_clients": "min_evaluate_nodes",
+    "min_available_clients": "min_available_nodes",
+}
+"""What Flower called these options before its messages."""
 
 
 class StrategyOptions(TypedDict, total=False):
@@ -55,10 +63,16 @@ def answering(rule: Any, who: str) -> None:
 
 
 def usual(who: str, more: Mapping[str, Any]) -> None:
-    """Say of FedAvg's own arguments why they are not taken, and refuse others as Python does."""
+    """Say of FedAvg's own arguments why they are not taken, and of others which one may be meant."""
     for name in more:
         if name not in REPLACED:
-            raise TypeError(f"{who} got an unexpected keyword argument {name!r}")
+            known = {*StrategyOptions.__annotations__, *OLD}
+            near = get_close_matches(name, known, 1)
+            meant = OLD.get(near[0], near[0]) if near else ""
+            raise TypeError(
+                f"{who} got an unexpected keyword argument {name!r}; "
+                + (f"did you mean {meant}?" if meant else f"it takes {', '.join(StrategyOptions.__annotations__)}.")
+            )
         raise BadInput(f"{who} was given {name}, which it does not take: {REPLACED[name]}.")
 
 

@@ -150,8 +150,11 @@ def _read(reply: Message, model: Model, out: Model, counts: Counts) -> Sound:
     if len(records) != 1:
         raise Refused(f"sent {len(records)} array records, not 1")
     size = 0
-    if set(map(str, records[0])) != set(model):
-        raise Refused("sent other arrays than it was sent")
+    names = set(map(str, records[0]))
+    if missing := sorted(model.keys() - names):
+        raise Refused(f"sent other arrays than it was sent: no {missing[0]!r}")
+    if names != set(model):
+        raise Refused(f"sent other arrays than it was sent: {len(names)}, where the model has {len(model)}")
     for name, ours in model.items():  # in our order, not in the sender's
         array = records[0][name]
         _subtract(name, array, ours, out[name])

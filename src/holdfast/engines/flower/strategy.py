@@ -37,6 +37,7 @@ from holdfast.updates import Updates
 
 log = logging.getLogger("flwr.holdfast")
 MAX_LOGGED = 3  # refused replies per round that the log names one by one; the journal has all
+NEVER = 1e-6  # a probability that nobody needs to be warned of
 FIGURES = ("kept", "excluded", "refused", "silent", "capped")  # fields of the journal that are counted
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
@@ -124,7 +125,7 @@ class RobustStrategy(Strategy):
         seed: int = 0,
         **more: Any,
     ) -> None:
-        usual(type(self).__name__, more)
+        usual(type(self).__name__.replace("_Wrapped", "wrap"), more)
         self._check(rule)
         self.rule = rule
         self.counts = Counts(weighted_by_key, cap)
@@ -213,8 +214,11 @@ class RobustStrategy(Strategy):
                 raise BadInput(f"{where} holds the state of another model than initial_arrays; name another folder.")
             initial_arrays = make_record({name: model[name] for name in initial_arrays})
             self._remember(state.memory)
-            more = "Flower counts the rest from 1" if self.offset < num_rounds else "which were all"
-            log.info("going on after round %d of %d, %s", self.offset, num_rounds, more)
+            if self.offset < num_rounds:
+                log.info("going on after round %d of %d, Flower counts the rest from 1", self.offset, num_rounds)
+            else:
+                done = "%s holds %d rounds, and %d were asked for, so none is run; name another folder or ask for more"
+                log.warning(done, self.journal.folder, self.offset, num_rounds)
             if state.who != self._who():
                 log.warning("the rounds before were by %s, these are by %s", state.who, self._who())
         left, before = max(0, num_rounds - self.offset), self.offset
@@ -238,7 +242,10 @@ class RobustStrategy(Strategy):
         self.model, self.began, self.grid = read_model(arrays), time.monotonic(), grid
         nodes = available(grid, self.min_available_nodes, self._patience(grid))
         self.asked = drawn(nodes, self.fraction_train, self.min_train_nodes, self.seed, turn)
-        self.few = f"{len(nodes)} nodes are connected, and {self.rule!r} needs {self._least()}"
+        fits = (len(nodes) - 1) // 2
+        self.few = f"{len(nodes)} nodes are connected, and {self.rule!r} needs {self._least()}; connect more nodes" + (
+            f", or lower f to {fits} at most" if self._f() > fits > 0 else ""
+        )
         if len(self.asked) < self._least():
             self.asked = []
             return []
@@ -248,7 +255,10 @@ class RobustStrategy(Strategy):
         f, k = self._f(), len(self.asked)
         if server_round == 1 and k < len(nodes):
             half = risk(len(nodes), min(f, len(nodes)), k)
-            log.warning("%d of %d nodes a round: half of them lie with probability %.2g", k, len(nodes), half)
+            text = "%d of %d nodes are drawn each round; if %d of all lie, they are half of them with probability %.2g"
+            log.log(logging.WARNING if half > NEVER else logging.INFO, text, k, len(nodes), f, half)
+        if server_round == 1 and (self.min_train_nodes or 0) > len(nodes):
+            log.warning("min_train_nodes = %d, but %d nodes are connected; all are asked", self.min_train_nodes, k)
         config["server-round"] = turn
         return self._messages(
             RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config}), MessageType.TRAIN
@@ -306,13 +316,15 @@ class RobustStrategy(Strategy):
         """Why a round has no answer, and what an operator can do about it."""
         if not self.asked:
             return self.few
+        whom = "these nodes"
+        if came.refused:
+            whom = f"{plural(len(came.refused), 'node')} {listing(map(str, came.refused))}"
+        if came.refused and not came.nodes:
+            first = next(iter(came.refused.values()))
+            return f"all {len(came.refused)} replies were refused ({first}); repair {whom}."
         if not isinstance(refusal, TooManyFaults):
             return str(refusal)
-        return (
-            f"{refusal.what}; repair {plural(len(came.refused), 'node')} {listing(map(str, came.refused))}, or raise f."
-            if came.refused
-            else f"{refusal.what}; repair these nodes, or raise f."
-        )
+        return f"{refusal.what}; repair {whom}{', or raise f' if self._f() else ''}."
 
     def _step(self, turn: int, moved: Model) -> Model | None:
         """The model to commit, given that which the rule leads to; None if it is not finite."""
