@@ -150,10 +150,8 @@ def unknown_f(text: str) -> str:
         cells = [f"{row['jumps' if without else 'right'][name]:.0%}" for name in names]
         kind = f"{row['rounds']}: a jump" if without else f"{row['rounds']}: a jump at their number"
         out.append(f"| {kind} | {' | '.join(cells)} |")
-    sizes = " and ".join(
-        f"{name} of {', '.join(map(str, told[key]))}" for name, key in (("n", "workers"), ("d", "dimensions"))
-    )
-    about = f"Of {told['rounds']} rounds each, with {sizes}, and 1 to 0.4 n liars (`benchmarks/profiles.py`)."
+    n, d = (" or ".join(map(str, told[key])) for key in ("workers", "dimensions"))
+    about = f"Of {told['rounds']} rounds each, with n = {n}, d = {d}, and 1 to 0.4 n liars (`benchmarks/profiles.py`)."
     return put(put(text, "profiles", "\n".join([*out, "", about, ""])), "costs", costs(35, (0, 1, 3, 7, 11, 17)))
 
 
