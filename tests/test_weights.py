@@ -19,6 +19,8 @@ from holdfast import (
     PTM,
     Average,
     BadInput,
+    Bucketing,
+    Bulyan,
     CenteredClipping,
     CenterwO,
     Clip,
@@ -26,9 +28,11 @@ from holdfast import (
     Krum,
     MeaMed,
     Mean2P,
+    MeanExact,
     MeanwO,
     MedianwO,
     Medoid,
+    MultiKrum,
     NearestTo,
     NormBoundedMean,
     OuterCenter,
@@ -43,7 +47,7 @@ from holdfast import (
 from holdfast.guarantees.certificate import certificate
 from holdfast.masses import heaviest
 from holdfast.training import Functions
-from tests import children
+from tests import children, oracles
 
 WITHOUT_F = (Average(), CWM(), CWM(lower=True), GeometricMedian(), Medoid(), NormBoundedMean(tau=1.0))
 MADE: tuple[Any, ...] = (
@@ -64,21 +68,33 @@ MADE: tuple[Any, ...] = (
     lambda f: NNM(f) >> CWTM(f),
     lambda f: NNM(f) >> MeanwO(f),
     lambda f: Clip(1.0) >> CWM(),
+    lambda f: MeanExact(f),
+    lambda f: Krum(f),
+    lambda f: Krum(f, squared=False),
+    lambda f: Krum(f, others="n-f-1"),
+    lambda f: MultiKrum(f),
+    lambda f: MultiKrum(f, m=2),
+    lambda f: MultiKrum(f, others="n-f-1"),
 )
 NAMES = [repr(make(2)) for make in MADE]
-COPIED = [pytest.param(make, id=name) for make, name in zip(MADE, NAMES, strict=True) if "refine" not in name]
+NOT_COPIED = {"refine", "Krum(f=2)", "squared", "m=2"}  # their counts of workers do not grow with copies
+COPIED = [
+    pytest.param(make, id=name)
+    for make, name in zip(MADE, NAMES, strict=True)
+    if not any(word in name for word in NOT_COPIED)
+]
 UNBOUNDED = ("Average", "Outer", "Clip", "NormBounded", "iterations=1")  # or bounded in other units
 BOUNDED = [name for name in NAMES if not any(word in name for word in UNBOUNDED)]
 
 
-def drawn(seed: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """A round with whole-number weights of which the f heaviest hold less than half."""
+def drawn(seed: int, *, room: int = 1, most: int = 9) -> tuple[np.ndarray, np.ndarray, int]:
+    """A round with whole-number weights of which the f heaviest hold less than half, of n ≥ 2f + room workers."""
     rng = np.random.default_rng(seed)
     while True:
-        n, d = int(rng.integers(4, 10)), int(rng.integers(1, 6))
+        n, d = int(rng.integers(4, most + 1)), int(rng.integers(1, 6))
         f = int(rng.integers(1, (n - 1) // 2 + 1))
         w = rng.integers(1, 8, n)
-        if 2 * heaviest(w, f) < w.sum() and len(set(w)) > 1:
+        if 2 * heaviest(w, f) < w.sum() and len(set(w)) > 1 and n >= 2 * f + room:
             X = rng.normal(size=(n, d))
             if seed % 3 == 1:
                 X[:f] += 30
@@ -103,10 +119,55 @@ def test_a_whole_weight_counts_as_that_many_copies(make: Any, torch_too: bool) -
         assert np.abs(found - wanted).max() <= close(rule) * scale, (rule, X.tolist(), w.tolist())
 
 
+MASS_ORACLES: tuple[Any, ...] = (
+    lambda f: Krum(f),
+    lambda f: Krum(f, squared=False),
+    lambda f: Krum(f, others="n-f-1"),
+    lambda f: MultiKrum(f),
+    lambda f: MultiKrum(f, m=2),
+    lambda f: MultiKrum(f, others="n-f-1"),
+)
+
+
+@pytest.mark.parametrize("make", MASS_ORACLES, ids=[repr(make(2)) for make in MASS_ORACLES])
+def test_a_rule_by_mass_is_its_definition(make: Any) -> None:
+    tried = 0
+    for seed in range(40):
+        X, w, f = drawn(seed, most=7)
+        if len(X) < make(f).least():
+            continue
+        parts = oracles.taken(make(f), X, w, heaviest(w, f))
+        assert parts is not None
+        wanted = np.asarray((parts[:, None] * X).sum(axis=0) / parts.sum(), float)
+        assert np.abs(make(f)(X, weights=w) - wanted).max() <= 1e-9 * np.abs(X).max(), (X.tolist(), w.tolist(), f)
+        tried += 1
+    assert tried > 15
+
+
+def test_the_least_sum_of_squares_by_mass_is_reached_and_told() -> None:
+    for seed in range(40):
+        X, w, f = drawn(seed, most=7)
+        decision = MeanExact(f).decide(X, weights=w)
+        kept = decision.weights * (w.sum() - heaviest(w, f))
+        assert (kept <= w * (1 + 1e-9)).all()
+        assert decision.value == pytest.approx(decision.weights @ X)
+        found = float(kept @ np.square(X - decision.value).sum(axis=1)) / w.mean()
+        parts = np.asarray(oracles.taken(MeanExact(f), X, w, heaviest(w, f)), float)
+        centre = parts @ X / parts.sum()
+        least = float(parts @ np.square(X - centre).sum(axis=1)) / w.mean()
+        assert found == pytest.approx(least)  # other parts may have the same
+        assert decision.cost == pytest.approx(least)
+        assert decision.bound == pytest.approx(least)
+        short = MeanExact(f, cap=1).decide(X, weights=w)
+        assert short.bound is not None
+        assert short.cost is not None
+        assert short.bound <= least * (1 + 1e-9) <= short.cost * (1 + 2e-9)
+
+
 @pytest.mark.parametrize("make", MADE, ids=NAMES)
 def test_equal_weights_give_the_same_bits(make: Any) -> None:
     for seed in range(10):
-        X, _, f = drawn(seed)
+        X, _, f = drawn(seed, room=make(0).least())
         for weight in (1, 0.3, 7e5):
             weighted = make(f).decide(X, weights=np.full(len(X), weight))
             plain = make(f).decide(X)
@@ -117,7 +178,7 @@ def test_equal_weights_give_the_same_bits(make: Any) -> None:
 @pytest.mark.parametrize("make", MADE, ids=NAMES)
 def test_only_the_proportions_count_and_weight_zero_is_absent(make: Any) -> None:
     for seed in range(10):
-        X, w, f = drawn(seed)
+        X, w, f = drawn(seed, room=make(0).least())
         rule, first = make(f), make(f)(X, weights=w)
         assert np.array_equal(rule(X, weights=w * 1024), first)
         if "NNM" not in repr(rule):  # whose mixtures coincide, so that rounding breaks ties
@@ -149,7 +210,7 @@ def test_rounding_of_masses_leaves_no_door_for_a_huge_value(make: Any) -> None:
 
 @pytest.mark.parametrize("make", MADE, ids=NAMES)
 def test_blocks_of_float32_and_dicts_are_weighted_alike(make: Any) -> None:
-    X, w, f = drawn(7)
+    X, w, f = drawn(7, room=make(0).least())
     rule, wanted = make(f), make(f)(X, weights=w)
     narrow = rule(X.astype(np.float32), weights=w.tolist())
     assert narrow.dtype == np.float32
@@ -203,10 +264,12 @@ def test_weights_that_cannot_be_used_are_refused_in_one_sentence(weights: Any, w
         MeanwO(1)(np.eye(5), weights=weights)
 
 
-@pytest.mark.parametrize("rule", [Krum(1), MDA(1), StreamCenterwO(1), MeanwO(1, ties="all")])
+@pytest.mark.parametrize(
+    "rule", [Bulyan(1), Bucketing(1) >> CWM(), MDA(1), StreamCenterwO(1), MeanwO(1, ties="all")], ids=repr
+)
 def test_a_rule_without_a_weighted_form_refuses_by_name(rule: Any) -> None:
     with pytest.raises(BadInput, match=r"has no weighted form"):
-        rule(np.eye(7), weights=[1, 2, 1, 1, 1, 1, 1])
+        rule(np.eye(7), weights=[1, 2, 1, 1, 1, 1, 1], rng=np.random.default_rng(0))
 
 
 def test_weights_of_which_f_workers_hold_a_half_are_refused() -> None:
