@@ -127,7 +127,8 @@ def scores_by_mass(D: Distances, mass: np.ndarray, amount: float) -> np.ndarray:
     """The squared distances of each point to the nearest of this mass, added up."""
     if mass.max() == 1:
         return scores(D, int(amount))
-    return np.asarray((nearest_mass(D, mass, amount) * D).sum(axis=1))
+    taken = nearest_mass(D, mass, amount)
+    return np.asarray((taken * np.where(taken > 0, D, 0.0)).sum(axis=1))
 
 
 def least_by_scores(each: np.ndarray, mass: np.ndarray, amount: float) -> float:
