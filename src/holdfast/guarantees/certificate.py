@@ -124,7 +124,7 @@ class Certificate:
         return min(by_lemma, sqrt(self.kappa) * spread if self.kappa < inf else inf, self.anywhere)
 
     def __str__(self) -> str:
-        weighted = "" if self.share is None else f", who hold at most {self.share:.3g} of the weight"
+        weighted = "" if self.share is None else f" (at most {self.share:.3g} of the weight)"
         about = f"{self.rule}, n = {self.n}, f = {self.f}{weighted}: "
         if self.kappa < inf:
             who, mean = (f"{self.n - self.f} honest", "mean") if self.share is None else ("honest", "weighted mean")
