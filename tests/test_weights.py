@@ -53,6 +53,7 @@ from holdfast.guarantees.saved import save
 from holdfast.guarantees.semidefinite import semidefinite
 from holdfast.guarantees.sets import Sets
 from holdfast.masses import heaviest
+from holdfast.rules.base import Chain
 from holdfast.training import Functions
 from tests import children, oracles
 
@@ -114,11 +115,24 @@ def close(rule: Any) -> float:
     return 1e-5 if "Geometric" in repr(rule) else 1e-8
 
 
+def tied(rule: Any, X: np.ndarray, w: np.ndarray, f: int) -> bool:
+    """Whether rounding decides: half of the weight is on either side of a line, or mixtures of MeanwO coincide."""
+    if isinstance(rule, Medoid) and X.shape[1] == 1:
+        return bool((2 * np.cumsum(w[X[:, 0].argsort()]) == w.sum()).any())
+    if not isinstance(rule, Chain) or not isinstance(rule.parts[-1], MeanwO):
+        return False
+    Y = NNM(f).apply(X, weights=w)
+    apart = np.abs(Y[:, None] - Y).max(axis=2) + np.eye(len(Y)) * np.abs(X).max()
+    return bool(apart.min() < 1e-9 * np.abs(X).max())
+
+
 @pytest.mark.parametrize("make", COPIED)
 def test_a_whole_weight_counts_as_that_many_copies(make: Any) -> None:
     for seed in range(INSTANCES):
         X, w, f = drawn(seed)
         rule, many = make(f), make(int(heaviest(w, f)))
+        if tied(rule, X, w, f):
+            continue
         wanted = many(np.repeat(X, w, axis=0))
         for given in (X, torch.from_numpy(X)):
             found = np.asarray(rule(given, weights=w))

@@ -23,9 +23,7 @@ LOOSE = np.float32  # of answers that are searched for, as medians: equal to thi
 def weight_plans(rule: Stage, subject: Subject) -> Iterator[Plan]:
     """The checks of weights, or one that says that the rule takes none."""
     if not has_weighted_form(rule):
-        yield Plan(
-            "weights", "Workers that count differently get what their weights promise.", None, "no weighted form"
-        )
+        yield Plan("weights", "Workers may count differently.", None, "no weighted form")
         return
     laws = Weighing(rule, subject.n, subject.f)
     for name, sentence, test in (
