@@ -104,8 +104,10 @@ screens: browser  ## the pictures of both pages in docs/see.md, in a real browse
 
 certify: install  ## try to break every proved constant and certificate: 10,000 rounds and more for each rule and criterion, all honest sets; an hour
 	HOLDFAST_CLOUDS=5000 $(RUN)/pytest -q -n 2 --dist worksteal tests/test_guarantees.py -k never_claims_less
+	HOLDFAST_CLOUDS=500 $(RUN)/pytest -q -n 2 --dist worksteal tests/test_weights.py -k "copies or constant or Certificates"
 	$(RUN)/python benchmarks/certify.py
 	$(RUN)/python benchmarks/profiles.py
+	$(RUN)/python benchmarks/certify_weights.py
 	$(RUN)/python benchmarks/report.py
 
 deployment: install  ## Flower's real servers on loopback, fault by fault; about a quarter of an hour

@@ -28,6 +28,7 @@ from holdfast.guarantees.certificate import certificate
 from holdfast.guarantees.instance import instance_bound, worst_sets
 from holdfast.guarantees.relative import relative
 from holdfast.guarantees.semidefinite import semidefinite
+from holdfast.guarantees.sets import Sets
 from holdfast.training import train
 from holdfast.training.presets import paper
 
@@ -97,7 +98,7 @@ def tightness() -> dict[str, Any]:
             D, w, told = np.square(Z[:, None] - Z).sum(axis=2), np.append(np.zeros(n), 1.0), inf
             for name, prove in (("quick", relative), ("sharp", semidefinite)):
                 start = time.perf_counter()
-                told = min(told, prove(D, w, n, f, 1e-13))
+                told = min(told, prove(D, w, Sets.plain(n, f), 1e-13))
                 times[name] += [time.perf_counter() - start] if n == 35 else []
                 above[name].append(told / found)
     quantiles = {name: [float(q) for q in np.quantile(ratios, (0.5, 0.9, 1.0))] for name, ratios in above.items()}

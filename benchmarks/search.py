@@ -69,7 +69,7 @@ def sizes() -> Iterator[Row]:
         D = MeanwO(f).decide(X).distances
         assert D is not None
         begin = time.perf_counter()
-        found = search(D, f, MeanExact(f).cap)
+        found = search(D, np.ones(len(D)), f, MeanExact(f).cap)
         took = time.perf_counter() - begin
         about = {"what": "MeanExact", "size": f"n={n} f={f} d=20000", "rows": "none"}
         bar = 1.0 if (n, f) == (100, 20) else 60.0

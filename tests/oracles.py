@@ -136,6 +136,55 @@ def kept(rule: Stage, X: Any) -> tuple[int, ...] | None:
     return None
 
 
+def taken(rule: Stage, X: Any, mass: Any, a: float) -> Array | None:
+    """How much of each row counts in the mean that is the answer, if rows have masses of which a may be Byzantine."""
+    X, mass = np.asarray(X, Real), np.asarray(mass, Real)
+    W, n = mass.sum(), len(X)
+    match rule:
+        case MeanExact():
+            return least_mass(X, mass, W - a)
+        case Krum(others=others, squared=squared) | MultiKrum(others=others, squared=squared):
+            aside = min(W / n, (W - 2 * a) / 3) if others == "n-f-2" else Real(0)
+            scores = [score_by_mass(X, i, mass, W - a - aside, squared) for i in range(n)]
+            best = sorted(range(n), key=lambda i: (scores[i], i))
+            amount = W - a if getattr(rule, "m", None) is None else rule.m * W / n  # type: ignore[union-attr]
+            return np.eye(n, dtype=Real)[best[0]] if isinstance(rule, Krum) else first_of(best, mass, amount)
+    return None
+
+
+def first_of(order: list[int], mass: Array, amount: Real) -> Array:
+    """The masses of the rows in this order, up to an amount."""
+    out = np.zeros(len(mass), Real)
+    for i in order:
+        out[i] = min(mass[i], amount - out.sum())
+    return out
+
+
+def score_by_mass(X: Array, i: int, mass: Array, amount: Real, squared: bool) -> Real:
+    """The sum of squares, or distances, of the nearest rows to row i that hold an amount."""
+    far = [square(x - X[i]) if squared else norm(x - X[i]) for x in X]
+    part = first_of(sorted(range(len(X)), key=lambda j: (far[j], j)), mass, amount)
+    return total(p * d for p, d in zip(part, far, strict=True))
+
+
+def least_mass(X: Array, mass: Array, amount: Real) -> Array:
+    """The parts of rows that hold an amount and have the least sum of squares: all whole but one, by trying all."""
+    best, found = Real(np.inf), np.zeros(len(X), Real)
+    for k in range(len(X)):
+        for whole in combinations(range(len(X)), k):
+            for last in sorted(set(range(len(X))) - set(whole)):
+                part = np.zeros(len(X), Real)
+                part[list(whole)] = mass[list(whole)]
+                part[last] = amount - part.sum()
+                if not 0 < part[last] <= mass[last]:
+                    continue
+                centre = (part[:, None] * X).sum(axis=0) / amount
+                spent = total(p * square(x - centre) for p, x in zip(part, X, strict=True))
+                if spent < best:
+                    best, found = spent, part
+    return found
+
+
 def cost(rule: CenterwO | MeanwO, X: Any) -> Real:
     """CenterwO: the radius of its ball. MeanwO: the sum of squares of the kept rows around their mean."""
     X = np.asarray(X, Real)

@@ -58,6 +58,7 @@ from holdfast.guarantees.proved import Bound, unfinished
 from holdfast.guarantees.relative import relative
 from holdfast.guarantees.saved import load, replayed, resumed, save
 from holdfast.guarantees.searches import answering
+from holdfast.guarantees.sets import Sets
 from holdfast.guarantees.vote import Voters, enough
 from holdfast.rules.base import CoordinateRule, value
 from holdfast.testing.rounds import KINDS, attacked, gaussian, heterogeneous
@@ -621,8 +622,8 @@ def test_a_search_that_did_not_end_keeps_a_true_certificate() -> None:
     told = certificate(decision)
     assert decision.cost > decision.bound * 1.1
     assert told.how != "the rule's own bound" or told.kappa > 4 * 12 / 6
-    assert promised(decision, 30, 12) > 4 * 12 / 6 * 1.1
-    assert promised(MeanExact(3).decide(X), 30, 3) < 4 * 3 / 24 * (1 + 1e-6)
+    assert promised(decision, Sets.plain(30, 12), 12) > 4 * 12 / 6 * 1.1
+    assert promised(MeanExact(3).decide(X), Sets.plain(30, 3), 3) < 4 * 3 / 24 * (1 + 1e-6)
 
 
 def test_a_search_for_a_ball_that_ended_has_its_own_constant_though_it_stops_within_rounding() -> None:
@@ -630,12 +631,12 @@ def test_a_search_for_a_ball_that_ended_has_its_own_constant_though_it_stops_wit
     decision = CenterExact(2).decide(X)
     proved = bounds(CenterExact(2), 9)["kappa"].ours
     assert proved is not None
-    assert promised(decision, 9, 2) == pytest.approx(proved.value, rel=1e-6)
+    assert promised(decision, Sets.plain(9, 2), 2) == pytest.approx(proved.value, rel=1e-6)
     short = CenterExact(12, cap=1).decide(np.random.default_rng(2).normal(size=(30, 2)))
     assert short.cost is not None
     assert short.bound is not None
     assert short.cost > short.bound * 1.1
-    assert promised(short, 30, 12) > bounds(CenterExact(12), 30)["kappa"].ours.value * 1.01  # type: ignore[union-attr]
+    assert promised(short, Sets.plain(30, 12), 12) > bounds(CenterExact(12), 30)["kappa"].ours.value * 1.01  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("rule", "short"), [(MDA(12), MDA(12, cap=1)), (SMEA(12), SMEA(12, cap=1))], ids=repr)
@@ -647,11 +648,11 @@ def test_a_set_that_is_not_the_best_had_the_constant_of_the_best(rule: Any, shor
     known = bounds(rule, 30)["kappa"].ours
     worst = unfinished(rule, 30, 12, 2)["kappa"].value
     assert known is not None
-    assert known.value * 1.001 < promised(decision, 30, 12) <= worst * (1 + 1e-6)
+    assert known.value * 1.001 < promised(decision, Sets.plain(30, 12), 12) <= worst * (1 + 1e-6)
     mixed = (NNM(12) >> short).decide(X)
-    assert (promised(mixed, 30, 12) == inf) == (mixed.cost > mixed.bound * (1 + 1e-6))
+    assert (promised(mixed, Sets.plain(30, 12), 12) == inf) == (mixed.cost > mixed.bound * (1 + 1e-6))
     kappa = certificate(decision).kappa
-    assert kappa <= promised(decision, 30, 12)
+    assert kappa <= promised(decision, Sets.plain(30, 12), 12)
     for seed in range(200):
         S = X[np.random.default_rng(seed).permutation(30)[:18]]
         assert ((decision.value - S.mean(axis=0)) ** 2).sum() <= kappa * S.var(axis=0).sum()
@@ -659,8 +660,8 @@ def test_a_set_that_is_not_the_best_had_the_constant_of_the_best(rule: Any, shor
 
 def test_a_search_behind_mixing_that_did_not_end_promises_nothing() -> None:
     X = np.random.default_rng(2).normal(size=(30, 2))
-    assert promised((NNM(12) >> MeanExact(12, cap=1)).decide(X), 30, 12) == inf
-    assert promised((NNM(3) >> MeanExact(3)).decide(X), 30, 3) < inf
+    assert promised((NNM(12) >> MeanExact(12, cap=1)).decide(X), Sets.plain(30, 12), 12) == inf
+    assert promised((NNM(3) >> MeanExact(3)).decide(X), Sets.plain(30, 3), 3) < inf
 
 
 @pytest.mark.parametrize("scale", [1e-140, 1e-160, 1e-170, 1e-200, 1e160, 1e200])
@@ -721,7 +722,7 @@ def test_the_rules_own_bound_in_a_certificate_grows_with_the_error_of_the_distan
     proved = bounds(MeanwO(3), 12)["kappa"].ours
     assert proved is not None
     assert decision.error > 1e-5
-    assert promised(decision, 12, 3) > proved.value * (1 + 2 * decision.error)
+    assert promised(decision, Sets.plain(12, 3), 3) > proved.value * (1 + 2 * decision.error)
 
 
 def test_an_answer_that_was_rounded_is_not_certified_as_exact() -> None:
@@ -739,7 +740,7 @@ def test_rules_that_round_twice_have_both_roundings_added(rule: Any, times: floa
     X = (np.random.default_rng(0).normal(size=(7, 40)) + 1000).astype(np.float16)
     decision = rule.decide(X)
     told = certificate(decision, X)
-    assert roundings(rule, 7, 3) == pytest.approx(times)
+    assert roundings(rule, Sets.plain(7, 3), 3) == pytest.approx(times)
     assert told.kappa >= worst("kappa", decision.value.astype(float), X.astype(float), 3).value
 
 
@@ -747,7 +748,9 @@ def test_rounding_is_added_to_the_certificate() -> None:
     X = np.random.default_rng(0).normal(size=(12, 50))
     decision = MeanwO(3).decide(X)
     assert decision.distances is not None
-    kappas = [relative(decision.distances, decision.weights, 12, 3, error) for error in (0.0, 1e-4, 1e-2, 1.0)]
+    kappas = [
+        relative(decision.distances, decision.weights, Sets.plain(12, 3), error) for error in (0.0, 1e-4, 1e-2, 1.0)
+    ]
     assert kappas == sorted(kappas)
     assert kappas[-1] == inf
 

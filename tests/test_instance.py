@@ -13,6 +13,7 @@ from holdfast.guarantees.criteria import ratios, subsets
 from holdfast.guarantees.instance import instance_bound, worst_sets
 from holdfast.guarantees.relative import relative
 from holdfast.guarantees.semidefinite import semidefinite
+from holdfast.guarantees.sets import Sets
 
 SHAPES = ((4, 1, 2), (5, 2, 3), (7, 2, 2), (7, 3, 5), (9, 3, 2))
 
@@ -100,7 +101,7 @@ def test_wrong_distances_prove_nothing_false(shape: tuple[int, int, int], error:
             wrong = np.triu(1 + error * rng.choice([-1.0, 1.0], size=D.shape), 1)
             D *= wrong + wrong.T
             w = np.append(np.zeros(n), 1.0)
-            assert semidefinite(D, w, n, f, error) >= largest(F, X, f)
+            assert semidefinite(D, w, Sets.plain(n, f), error) >= largest(F, X, f)
             least = instance_bound(D[:n, :n], f, error=error)
             assert least is None or least <= largest(F, X, f)
 
@@ -116,8 +117,8 @@ def test_a_sharp_certificate_is_near_the_worst_set_that_a_search_finds() -> None
                 mean = X[found].mean(axis=0)
                 true = np.square(F - mean).sum() / np.square(X[found] - mean).sum(axis=1).mean()
                 D, w = squared(np.vstack([X, F])), np.append(np.zeros(n), 1.0)
-                quick.append(relative(D, w, n, f, 1e-12) / true)
-                sharp.append(min(quick[-1], semidefinite(D, w, n, f, 1e-12) / true))
+                quick.append(relative(D, w, Sets.plain(n, f), 1e-12) / true)
+                sharp.append(min(quick[-1], semidefinite(D, w, Sets.plain(n, f), 1e-12) / true))
     assert min(sharp) >= 1 - 1e-9
     assert np.median(sharp) < 1.1 < np.median(quick) < 1.5
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import holdfast.testing
-from holdfast import CWM, CWTM, NNM, Average, BadInput, Krum, Mean2P, MeanwO, MoNNA, MultiKrum
+from holdfast import CWM, CWTM, MDA, NNM, Average, BadInput, Krum, Mean2P, MeanwO, MoNNA, MultiKrum
 from holdfast.attacks import Empire, NaN, View
 from holdfast.rules.base import CoordinateRule, DistanceRule, Tolerance, value
 from holdfast.testing import (
@@ -75,6 +75,56 @@ def test_a_trusted_worker_is_never_byzantine() -> None:
     unaware = check_aggregator(rule, f=2, raises=False)
     assert {"order", "far rows", "1e300"} <= failed(unaware)
     assert check_aggregator(rule, f=2, trusted=(0,), not_promised={"order": "it trusts worker 0"}).ok
+
+
+# weights
+
+
+def test_a_rule_with_a_weighted_form_passes_the_laws_of_weights() -> None:
+    laws = ("equal weights", "scaled weights", "weight 0", "copies", "bad weights")
+    for rule, n in ((MeanwO(2), None), (CWTM(2), 5), (CWM(), None), (NNM(2) >> CWTM(2), None)):
+        assert {named(check_rule(rule, n=n), law).status for law in laws} == {Status.PASSED}
+    counted = named(check_rule(MultiKrum(2)), "copies")
+    assert counted.status is Status.NOT_PROMISED
+    assert "counts do not grow with copies" in counted.detail
+
+
+@pytest.mark.parametrize("rule", [MDA(2), MoNNA(2, pivot=0), MeanwO(2, ties="all")], ids=repr)
+def test_a_rule_without_a_weighted_form_has_nothing_to_check(rule: Any) -> None:
+    found = named(check_rule(rule), "weights")
+    assert (found.status, found.detail) == (Status.NOT_APPLICABLE, "no weighted form")
+
+
+@value
+class Deaf(DistanceRule):
+    """It takes weights and does not look at them."""
+
+    f: Tolerance
+
+    def weights(self, D: Array, rng: Any = None) -> Any:
+        return MeanwO(self.f).weights(D)
+
+    def weights_by_mass(self, D: Array, mass: Array, rng: Any = None) -> Any:
+        return MeanwO(self.f).weights(D)
+
+
+@value
+class Lifted(DistanceRule):
+    """It adds a number to weights, so that their unit matters."""
+
+    f: Tolerance
+
+    def weights(self, D: Array, rng: Any = None) -> Any:
+        return MeanwO(self.f).weights(D)
+
+    def weights_by_mass(self, D: Array, mass: Array, rng: Any = None) -> Any:
+        return MeanwO(self.f).weights_by_mass(D, mass + 1)
+
+
+def test_a_weighted_form_that_is_none_is_caught() -> None:
+    assert failed(check_rule(Deaf(2), raises=False)) == {"copies"}
+    assert failed(check_rule(Deaf(2), not_promised={"copies": "it is deaf"})) == set()
+    assert "copies" in failed(check_rule(Lifted(2), raises=False))
 
 
 # broken rules are caught
@@ -490,5 +540,5 @@ def test_the_exit_code_is_1_if_a_check_fails(tmp_path: Path) -> None:
     assert checks["NaN"]["seed"] == 0
     assert "Traceback" not in done.stderr
     told = run("holdfast check 'CWTM(f=2)' --oracle 'CWTM(f=2)'", tmp_path)
-    assert "CWTM(f=2), n = 11, f = 2: 35 passed, 1 does not hold (not promised)" in told
+    assert "CWTM(f=2), n = 11, f = 2: 40 passed, 1 does not hold (not promised)" in told
     assert "pip install" in run("holdfast check nowhere:rule", tmp_path, 2)

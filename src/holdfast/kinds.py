@@ -104,6 +104,22 @@ class OnePass(Stage):
         raise BrokenRule(f"{type(self).__name__} does not say what it does; define one_pass(self, updates).")
 
 
+def has_weighted_form(rule: Stage) -> bool:
+    """Whether a rule takes workers of different mass: all of its stages define what they do with masses."""
+    return all(_defines_masses(stage) for stage in rule.stages())
+
+
+def _defines_masses(stage: Stage) -> bool:
+    match stage:
+        case Mixing():
+            return type(stage).mix_by_mass is not Mixing.mix_by_mass
+        case DistanceRule():  # ties="all" splits no vector
+            return type(stage).weights_by_mass is not DistanceRule.weights_by_mass and vars(stage).get("ties") != "all"
+        case CoordinateRule():
+            return type(stage).columns_by_mass is not CoordinateRule.columns_by_mass
+    return False
+
+
 def check_rng(stage: Stage, rng: object) -> None:
     """Refuse what is no generator, and a rule that draws without one."""
     if rng is not None and not isinstance(rng, Rng):

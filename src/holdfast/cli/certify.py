@@ -15,6 +15,7 @@ from rich.table import Table
 from holdfast.cli.example import example
 from holdfast.cli.excess import advising
 from holdfast.cli.files import load_all
+from holdfast.cli.weighing import CapOption, WeightsOption, load_weights
 from holdfast.cli.wide import Screen, say
 from holdfast.decision import Decision
 from holdfast.errors import BadInput, listing
@@ -109,6 +110,8 @@ def certificate(
     bound: Annotated[
         bool, typer.Option("--bound", help="Also say what no answer can be below; and look longer for a small κ.")
     ] = False,
+    weights: WeightsOption = None,
+    share: CapOption = None,
     seed: Annotated[int | None, typer.Option(min=0, help="For rules that draw at random.")] = None,
     max_bytes: Annotated[
         int | None, typer.Option(min=1, help="The most that a file may unpack to; else by the other files.")
@@ -118,7 +121,8 @@ def certificate(
     """Aggregate one round and say what is certain about the answer, for every possible set of liars.
 
     FILES are as for `holdfast aggregate`. Each statement comes with its assumption; no server can bound the
-    distance to the mean of every possible honest set.
+    distance to the mean of every possible honest set. With --weights, liars are any workers who hold no more than the
+    f heaviest do.
     """
     chosen = parse_rule(rule)
     if chosen.random and seed is None:
@@ -126,8 +130,9 @@ def certificate(
     updates, names = load_all(files, max_bytes=max_bytes)
     rng = None if seed is None else np.random.default_rng(seed)
     like = majority(updates) if isinstance(updates, list) else None
+    masses = load_weights(weights, names, f if chosen.tolerance() is None else chosen.tolerance(), share)
     with advising("mend the workers, or raise f"):
-        decision = chosen.decide(updates, rng=rng, like=like, names=names)
+        decision = chosen.decide(updates, rng=rng, like=like, names=names, weights=masses)
     certificate_found = certified(decision, updates, f=f, sharp=bound, bound=bound)
     dropped = {names[i]: why for i, why in decision.dropped.items()}
     if as_json:

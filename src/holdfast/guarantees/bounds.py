@@ -8,7 +8,7 @@ The conversions, with h = n - f and S any h of the vectors (docs/guarantees.md, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, sqrt
 from typing import Any
 
@@ -16,6 +16,7 @@ from holdfast.errors import BadInput
 from holdfast.guarantees.criteria import CRITERIA, check, check_size
 from holdfast.guarantees.printed import literature, paper
 from holdfast.guarantees.proved import Bound, Bounds, ours
+from holdfast.guarantees.weighted import COPIES, by_share, copies_of
 from holdfast.rules import (
     CAF,
     CGE,
@@ -101,7 +102,9 @@ def number(value: float | None) -> str:
     return "none known" if value is None else "unbounded" if value == inf else f"{value:.3g}"
 
 
-def bounds(rule: Any, n: int, f: int | None = None, d: int | None = None) -> dict[str, Promise]:
+def bounds(
+    rule: Any, n: int, f: int | None = None, d: int | None = None, *, share: float | None = None
+) -> dict[str, Promise]:
     """Return all that is known of a rule with n workers of which f are Byzantine.
 
     Parameters
@@ -114,11 +117,14 @@ def bounds(rule: Any, n: int, f: int | None = None, d: int | None = None) -> dic
         How many are Byzantine, for rules without an f of their own.
     d : int, optional
         The dimension, which sharpens some constants.
+    share : float, optional
+        For workers that count differently: the part of the weight that the Byzantine ones hold at most, below 1/2.
+        `Masses.share_of(f)` tells it.
 
     Returns
     -------
     dict from str to Promise
-        One promise for each criterion: "lambda", "kappa", "xi", "zeta".
+        One promise for each criterion: "lambda", "kappa", "xi", "zeta". With a share it is a promise for all weights.
 
     Raises
     ------
@@ -127,7 +133,8 @@ def bounds(rule: Any, n: int, f: int | None = None, d: int | None = None) -> dic
 
     Notes
     -----
-    The conversions between the criteria are in docs/guarantees.md, "Between the criteria".
+    The conversions between the criteria are in docs/guarantees.md, "Between the criteria", and what a share changes is
+    in docs/weights.md.
 
     Examples
     --------
@@ -136,23 +143,44 @@ def bounds(rule: Any, n: int, f: int | None = None, d: int | None = None) -> dic
     >>> kappa = bounds(CWTM(f=5), 20)["kappa"]
     >>> kappa.ours.value, kappa.exact
     (0.5, True)
+    >>> round(bounds(CWTM(f=5), 20, share=0.3)["kappa"].ours.value, 6)  # the five heaviest hold 30 % of the weight
+    0.75
     """
-    f = tolerance(rule, n, f)
     if d is not None:
         check_size("d", d, 1)
+    if share is not None:
+        return _for_weights(rule, n, f, d, share)
+    f = tolerance(rule, n, f)
     h = n - f
     r = max(1, h - 1 if d is None else min(d, h - 1))
     proved = closed(ours(rule, n, f, r), n, f, r)
-    universal, by_example = least(n, f), reached(rule, n, f, d)
     printed, known = paper(rule, n, f, d), literature(rule, n, f, d)
+    return {
+        name: replace(promise, paper=printed.get(name), literature=known.get(name))
+        for name, promise in _promises(proved, least(n, f), reached(rule, n, f, d)).items()
+    }
+
+
+def _for_weights(rule: Any, n: int, f: int | None, d: int | None, share: float) -> dict[str, Promise]:
+    """What holds for all weights of n workers of which the Byzantine ones hold at most a share."""
+    mine = own(rule)
+    tolerance(rule, n, (mine or 0) if f is None else f)
+    a = copies_of(share, rule, n)
+    r = max(1, n - 1 if d is None else min(d, n - 1))
+    proved = closed(by_share(rule, n, a, r), COPIES, a, r, weights=True)
+    known = reached(rule, COPIES, a, 1) if isinstance(rule, CWM | GeometricMedian | MeanExact | MeanwO) else {}
+    return _promises(proved, least(COPIES, a), known)
+
+
+def _promises(proved: Bounds, universal: dict[str, float], by_example: dict[str, float]) -> dict[str, Promise]:
     return {
         name: Promise(
             name,
             universal[name],
             inf if name in proved and proved[name].value == inf else max(universal[name], by_example.get(name, 0.0)),
             proved.get(name),
-            printed.get(name),
-            known.get(name),
+            None,
+            None,
         )
         for name in CRITERIA
     }
@@ -234,15 +262,15 @@ def reached(rule: Any, n: int, f: int, d: int | None = None) -> dict[str, float]
     return {}
 
 
-def closed(known: Bounds, n: int, f: int, r: int) -> Bounds:
-    """The same with all that follows by conversion, the smaller of both."""
+def closed(known: Bounds, n: int, f: int, r: int, *, weights: bool = False) -> Bounds:
+    """The same with all that follows by conversion, the smaller of both; of weights, ξ does not follow from λ."""
     h, out = n - f, dict(known)
 
     def better(name: str, value: float, origin: str) -> None:
         if name not in out or value < out[name].value * (1 - 1e-12):
             out[name] = Bound(value, f"from {CRITERIA[origin]}", out[origin].fails)
 
-    if "lambda" in out:
+    if "lambda" in out and not weights:
         better("xi", 2 * h * out["lambda"].value ** 2, "lambda")
     for _ in range(2):  # what ξ brings to κ and κ to ξ
         if "xi" in out:
@@ -252,6 +280,6 @@ def closed(known: Bounds, n: int, f: int, r: int) -> Bounds:
     if "kappa" in out:
         kappa = out["kappa"].value
         better("lambda", sqrt(kappa * (h - 1) / (2 * h)), "kappa")
-        if not out["kappa"].fails:  # a mean over rounds that may fail is not bounded
+        if not out["kappa"].fails and kappa < inf:  # a mean over rounds that may fail is not bounded
             better("zeta", kappa * n * (h - 1) / (2 * f * h) if f else (inf if kappa else 0.0), "kappa")
     return out

@@ -8,6 +8,9 @@ With S any n - f of the n vectors, :math:`\bar x_S` their mean and F the rule's 
   worst line,
 - ζ (agnostic robust aggregator): :math:`E \lVert F - \bar x_S \rVert^2 \le \zeta \tfrac{f}{n} \rho^2` with
   :math:`E \lVert x_i - x_j \rVert^2 \le \rho^2` in S. An expectation: no single round has a ζ.
+
+If workers count differently, S is any set whose complement holds at most as much as the f heaviest, and means and
+variances are weighted.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import numpy as np
 
 from holdfast.checks import check_whole
 from holdfast.errors import BadInput
+from holdfast.masses import heaviest
 
 __all__ = ["Expected", "Worst", "aragg", "ratios", "worst"]
 
@@ -72,7 +76,7 @@ def ratios(criterion: str, F: Array, X: Array, masks: Array) -> Array:
     X : numpy.ndarray of shape (n, d)
         The vectors.
     masks : numpy.ndarray
-        One row of 0 and 1 for each set S.
+        One row for each set S: 1 for its members, or how much each of them counts, and 0 for the others.
 
     Returns
     -------
@@ -87,13 +91,13 @@ def ratios(criterion: str, F: Array, X: Array, masks: Array) -> Array:
     >>> ratios("kappa", np.array([1.0]), X, np.array([[1, 1, 1, 0], [0, 1, 1, 1]])).round(3)
     array([0.   , 0.711])
     """
-    h = masks[0].sum()
+    parts = masks / masks.sum(axis=1, keepdims=True)
     far = np.abs(X - F).max(initial=0.0)
     unit = float(np.ldexp(1.0, int(np.frexp(far)[1]))) if 0 < far < inf else 1.0
     E = (X - F) / unit  # squares must have room
     same = (SAME * max(float(np.abs(X / unit).max(initial=0.0)), float(np.abs(F / unit).max(initial=0.0)))) ** 2
-    errors = np.square(masks @ E / h).sum(axis=1)
-    spread = SPREADS[criterion](E, masks, int(h))
+    errors = np.square(parts @ E).sum(axis=1)
+    spread = SPREADS[criterion](E, parts)
     out = np.full(len(masks), inf)
     np.divide(errors, spread, out=out, where=spread > same)
     out[errors <= same * E.shape[1]] = 0.0
@@ -104,31 +108,31 @@ def _squares(E: Array) -> Array:
     return np.square(E[:, None] - E).sum(axis=2)
 
 
-def _diameters(E: Array, masks: Array, h: int) -> Array:  # noqa: ARG001
+def _diameters(E: Array, parts: Array) -> Array:
     D = _squares(E)
-    return np.concatenate([(m[:, :, None] * m[:, None, :] * D).max(axis=(1, 2)) for m in _parts(masks, D.size)])
+    members = _pieces(parts > 0, D.size)
+    return np.concatenate([(m[:, :, None] * m[:, None, :] * D).max(axis=(1, 2)) for m in members])
 
 
-def _parts(masks: Array, each: int) -> list[Array]:
-    """The sets in parts, each small enough if every set makes `each` numbers."""
-    return np.array_split(masks, max(1, -(-len(masks) * each // HELD)))
+def _pieces(rows: Array, each: int) -> list[Array]:
+    """The sets in pieces, each small enough if every set makes `each` numbers."""
+    return np.array_split(rows, max(1, -(-len(rows) * each // HELD)))
 
 
-def _variances(E: Array, masks: Array, h: int) -> Array:
-    return np.asarray(np.einsum("bi,bi->b", masks @ _squares(E), masks)) / (2 * h * h)  # nothing cancels
+def _variances(E: Array, parts: Array) -> Array:
+    return np.asarray(np.einsum("bi,bi->b", parts @ _squares(E), parts)) / 2  # nothing cancels
 
 
-def _largest(E: Array, masks: Array, h: int) -> Array:
+def _largest(E: Array, parts: Array) -> Array:
     out = []
-    for part in _parts(masks, E.size):
-        rows = E[np.nonzero(part)[1].reshape(len(part), h)]
-        rows = rows - rows.mean(axis=1, keepdims=True)
-        small = rows.swapaxes(1, 2) @ rows if E.shape[1] <= h else rows @ rows.swapaxes(1, 2)
+    for piece in _pieces(parts, E.size):
+        rows = (E - (piece @ E)[:, None]) * np.sqrt(piece)[:, :, None]
+        small = rows.swapaxes(1, 2) @ rows if E.shape[1] <= E.shape[0] else rows @ rows.swapaxes(1, 2)
         out.append(np.linalg.eigvalsh(small)[:, -1])
-    return np.maximum(np.concatenate(out), 0.0) / h
+    return np.maximum(np.concatenate(out), 0.0)
 
 
-SPREADS: dict[str, Callable[[Array, Array, int], Array]] = {
+SPREADS: dict[str, Callable[[Array, Array], Array]] = {
     "lambda": _diameters,
     "kappa": _variances,
     "xi": _largest,
@@ -143,6 +147,15 @@ def subsets(n: int, f: int) -> Array:
         mask[:] = 1.0
         mask[list(out)] = 0.0
     return masks
+
+
+@lru_cache(maxsize=32)
+def weighted_subsets(weights: tuple[float, ...], f: int) -> Array:
+    """All sets whose complement holds at most what the f heaviest do: a row each, of how much each member counts."""
+    mass = np.array(weights)
+    out = (np.arange(1, 2 ** len(mass))[:, None] >> np.arange(len(mass)) & 1) == 0
+    room = heaviest(mass, f) * (1 + 1e-12)
+    return np.asarray(np.where(out, 0.0, mass)[out @ mass <= room])
 
 
 def worst(criterion: str, F: Any, X: Any, f: int, most: int = MAX_SETS) -> Worst:

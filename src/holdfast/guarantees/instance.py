@@ -7,7 +7,8 @@ v the mean of the sets' own variances, with weights b_k. Then V - v is the varia
 .. math:: \max_k \lVert y - \bar x_{S_k} \rVert^2 / \sigma_{S_k}^2
           \ge \sum_k b_k \lVert y - \bar x_{S_k} \rVert^2 / \sum_k b_k \sigma_{S_k}^2 \ge V / v - 1
 
-for every y. A search looks for the sets and weights with the largest V/v.
+for every y. A search looks for the sets and weights with the largest V/v. If workers count differently, a set is one
+whose complement holds at most the mass of the f heaviest, and its mean and variance are weighted.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast.guarantees.relative import doubt, squares
+from holdfast.masses import heaviest
 
 Array = np.ndarray
 STEPS = 40  # times that sets are added, at most
@@ -25,7 +27,14 @@ DRAWN = 20  # random directions in which far sets are looked for
 IMPROVED = 30  # times that a set is exchanged for a worse one
 
 
-def worst_sets(G: Array, f: int, starts: Array | None = None, rng: np.random.Generator | None = None) -> Array:
+def worst_sets(
+    G: Array,
+    f: int,
+    starts: Array | None = None,
+    rng: np.random.Generator | None = None,
+    *,
+    mass: Array | None = None,
+) -> Array:
     """Sets of n - f vectors whose means are far from the origin for their variance, the worst first.
 
     Parameters
@@ -38,6 +47,8 @@ def worst_sets(G: Array, f: int, starts: Array | None = None, rng: np.random.Gen
         Sets to begin with, beside those along the vectors and their principal axes.
     rng : Generator, optional
         Adds sets along random directions.
+    mass : (n,) array, optional
+        How much each vector counts. Without it, all count alike.
 
     Returns
     -------
@@ -52,39 +63,49 @@ def worst_sets(G: Array, f: int, starts: Array | None = None, rng: np.random.Gen
     >>> worst_sets(np.outer(x, x), f=1)[0]
     array([False,  True,  True,  True])
     """
-    h, g = len(G) - f, G.diagonal()
+    g, m = G.diagonal(), np.ones(len(G)) if mass is None else mass
+    out = heaviest(m, f)
     values, axes = np.linalg.eigh(G)
     along = [G, axes.T, -axes.T]
     if rng is not None:
         along.append(rng.normal(size=(DRAWN, len(G))) * np.sqrt(np.maximum(values, 0)) @ axes.T)
-    sets = _top(np.concatenate(along), h)
+    sets = _top(np.concatenate(along), m, out)
     if starts is not None:
         sets = np.concatenate([sets, starts])
     for _ in range(IMPROVED):
         sets = np.unique(sets, axis=0)
-        M = sets @ G / h  # inner products with the sets' means
-        better = _top(2 * M - _shares(sets, M, g)[:, None] * g, h)
+        p = _parts(sets, m)
+        M = p @ G  # inner products with the sets' means
+        better = _top(2 * M - _shares(p, M, g)[:, None] * g, m, out)
         if (better == sets).all():
             break
         sets = better
-    return np.asarray(sets[np.argsort(-_shares(sets, sets @ G / h, g))])
+    p = _parts(sets, m)
+    return np.asarray(sets[np.argsort(-_shares(p, p @ G, g))])
 
 
-def _top(scores: Array, h: int) -> Array:
-    """The h largest of each row."""
+def _top(scores: Array, m: Array, out: float) -> Array:
+    """The largest of each row: the least are left out while they hold no more than `out`."""
+    order = np.argsort(-scores, axis=1, kind="stable")[:, ::-1]
     sets = np.zeros(scores.shape, bool)
-    np.put_along_axis(sets, np.argsort(-scores, axis=1, kind="stable")[:, :h], True, axis=1)
+    np.put_along_axis(sets, order, np.cumsum(m[order], axis=1) > out, axis=1)
     return sets
 
 
-def _shares(sets: Array, M: Array, g: Array) -> Array:
+def _parts(sets: Array, m: Array) -> Array:
+    """How much each vector counts in the mean of each set."""
+    held = sets * m
+    return np.asarray(held / held.sum(axis=1, keepdims=True))
+
+
+def _shares(p: Array, M: Array, g: Array) -> Array:
     """ρ_S: the squared length of each set's mean over the mean of its squared lengths."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.nan_to_num((sets * M).sum(axis=1) / (sets @ g), nan=0.0))
+        return np.asarray(np.nan_to_num((p * M).sum(axis=1) / (p @ g), nan=0.0))
 
 
 @np.errstate(all="ignore")
-def instance_bound(D: Array, f: int, *, error: float = 0.0, seed: int = 0) -> float | None:
+def instance_bound(D: Array, f: int, *, error: float = 0.0, seed: int = 0, mass: Array | None = None) -> float | None:
     """Return a κ below which no answer to these vectors can be, whatever rule gives it.
 
     Parameters
@@ -97,6 +118,8 @@ def instance_bound(D: Array, f: int, *, error: float = 0.0, seed: int = 0) -> fl
         The part by which a distance may be wrong.
     seed : int
         Of the random directions in which sets are looked for.
+    mass : (n,) array, optional
+        How much each vector counts. Without it, all count alike.
 
     Returns
     -------
@@ -117,18 +140,18 @@ def instance_bound(D: Array, f: int, *, error: float = 0.0, seed: int = 0) -> fl
     1.0
     """
     n = len(D)
-    h = n - f
-    if f == 0 or h < 2 or not np.isfinite(D).all() or not D.any():
+    m = np.ones(n) if mass is None else mass
+    if f == 0 or n - f < 2 or not np.isfinite(D).all() or not D.any():
         return None
     D = D / D.max()
     share = (1 - doubt(D, error)) / (1 + doubt(D, error))
     rng, P, sets, b, least = np.random.default_rng(seed), np.full(n, 1 / n), np.zeros((0, n), bool), np.zeros(0), 0.0
     for _ in range(STEPS):
         g, _wrong = squares(D, P, 0.0)
-        new = _unseen(worst_sets(0.5 * (g[:, None] + g - D), f, sets, rng)[:ADDED], sets)
+        new = _unseen(worst_sets(0.5 * (g[:, None] + g - D), f, sets, rng, mass=mass)[:ADDED], sets)
         if len(sets) + len(new) <= MAX_SETS:
             sets, b = np.concatenate([sets, new]), np.append(b, np.full(len(new), b.mean() if len(b) else 1.0))
-        p = sets / h
+        p = _parts(sets, m)
         own = 0.5 * ((p @ D) * p).sum(axis=1)  # the variance of each set
         if not own.min() > 0:
             return None

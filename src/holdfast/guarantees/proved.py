@@ -98,13 +98,13 @@ def ours(rule: Any, n: int, f: int, r: int) -> Bounds:
             return {"lambda": Bound(f / h * (1 + sqrt(2 * (h - 1) / h)), "CenterExact"), "kappa": same, "xi": same}
         case NearestTo():
             around = ours(rule.rule, n, f, r).get("kappa")
-            return {} if around is None else _near(around.value, f, q, around.fails)
+            return {} if around is None else near(around.value, f, q, around.fails)
         case MedianwO():
-            return _near((sqrt(2 * h * (h - 1)) / q + sqrt(f / q)) ** 2, f, q)
+            return near((sqrt(2 * h * (h - 1)) / q + sqrt(f / q)) ** 2, f, q)
         case PTM():
             return {"kappa": Bound(f / q * (1 + PULLED * h / f), "PTM")}
         case MeaMed():
-            return _near(_median(n, f, lower=False), f, q)
+            return near(_median(n, f, lower=False), f, q)
         case StreamCenterwO():
             reach = (4 * f - 2) / h if n > 2 * f + 1 else (3 * f - 1) / h
             return {"lambda": Bound(reach, "StreamCenterwO")}
@@ -127,11 +127,7 @@ def ours(rule: Any, n: int, f: int, r: int) -> Bounds:
         case Chain(parts=(NNM(f=k), last)) if k == f:
             mine = last.tolerance()
             inner = ours(last, n, f if mine is None else mine, r).get("kappa")  # more liars expected: a larger one
-            if inner is None:
-                return {}
-            if inner.value == inf:
-                return _unbounded()
-            return {"kappa": Bound((1 + sqrt(2)) ** 2 * f / q * (inner.value + 1), "NNM", inner.fails)}
+            return nnm(inner, f, q)
     return _hopeless(rule, f)
 
 
@@ -177,10 +173,10 @@ def _hopeless(rule: Any, f: int) -> Bounds:
             lost = any(isinstance(stage, Clip) for stage in rule.parts)
         case _:
             lost = isinstance(rule, (NormBoundedMean, CenteredClipping))
-    return _unbounded() if lost else {}
+    return unbounded() if lost else {}
 
 
-def _unbounded() -> Bounds:
+def unbounded() -> Bounds:
     return {name: Bound(inf, "unbounded rules") for name in ("lambda", "kappa", "xi", "zeta")}
 
 
@@ -217,10 +213,19 @@ def _k_set(name: str, n: int, f: int, r: int, g: float, alpha: float) -> Bounds:
     }
 
 
-def _near(inner: float, f: int, q: int, fails: float = 0.0) -> Bounds:
+def near(inner: float, f: int, q: int, fails: float = 0.0) -> Bounds:
     if inner == inf:
         return {}  # the nearest vectors may be close all the same
     return {"kappa": Bound(f / q * (1 + sqrt(1 + inner)) ** 2, "nearest to an answer", fails)}
+
+
+def nnm(inner: Bound | None, f: int, q: int) -> Bounds:
+    """The constant of NNM in front of a rule with this κ."""
+    if inner is None:
+        return {}
+    if inner.value == inf:
+        return unbounded()
+    return {"kappa": Bound((1 + sqrt(2)) ** 2 * f / q * (inner.value + 1), "NNM", inner.fails)}
 
 
 def _median(n: int, f: int, *, lower: bool) -> float:

@@ -14,6 +14,8 @@ from math import inf
 
 import numpy as np
 
+from holdfast.guarantees.sets import Sets
+
 Array = np.ndarray
 NEWTON, STEPS = 60, 4  # steps towards the least ρ, at most; towards a better split
 EPS = float(np.finfo(float).eps)
@@ -41,15 +43,16 @@ def lengths(D: Array, w: Array, error: float = 0.0) -> Array:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what is not finite proves nothing
-def relative(D: Array, w: Array, n: int, f: int, error: float) -> float:
+def relative(D: Array, w: Array, sets: Sets, error: float) -> float:
     """κ(X): at least every κ_S, for the answer Σ w_i x_i and distances that are right up to the part `error`.
 
     The inner products are split, 2⟨e_i, e_j⟩ = c_ij + c_ji, by the squared lengths; then, with g_i the squared lengths,
     Σ over S of [g_i (1 - ρh) + the h - 1 largest c_ij] ≤ 0 for the worst h points proves ρ_S ≤ ρ for every S.
     What rounding may have done is added where it hurts. Any split is valid, so a few subgradient steps look for a
     better one: they move inner products from those in whose sum they count to those in whose sum they do not.
+    A worker of mass m is m points. Its other m - 1 points have c_ii = g_i.
     """
-    h = n - f
+    n, h = sets.n, sets.h
     g, off = (part[:n] for part in squares(D, w, error))
     if not np.isfinite(g).all() or not np.isfinite(D).all():
         return inf
@@ -60,18 +63,16 @@ def relative(D: Array, w: Array, n: int, f: int, error: float) -> float:
     sums = g[:, None] + g
     share = np.divide(np.broadcast_to(g[:, None], sums.shape), sums, out=np.full_like(sums, 0.5), where=sums > 0)
     parts = _raised(2 * share * (inner + wrong))
-    np.fill_diagonal(parts, -inf)
+    np.fill_diagonal(parts, -inf if sets.equal else _raised(g + off))
     rho, step = 1.0, float(np.abs(inner).mean())
     for at in range(STEPS + 1):
-        ranked = np.sort(parts, axis=1)[:, f + 1 :]  # the h - 1 largest of the n - 1 others
-        s = ranked.sum(axis=1) + 8 * n * EPS * np.abs(ranked).sum(axis=1)
+        s, counts = _best_partners(parts, sets)
         if at in (0, STEPS):
-            rho = min(rho, _proved(s, g, off, f))
+            rho = min(rho, _proved(s, g, off, sets))
         if rho == 1 or at == STEPS:
             break
-        counts = parts >= ranked[:, :1]
-        counts[np.argsort(s + (1 - rho * h) * g)[:f]] = False  # the h largest sums alone count
-        change = step / (1 + at) * (counts.astype(float) - counts.T)
+        counts = counts * (sets.most(s + (1 - rho * h) * g) / sets.mass)[:, None]  # the largest sums alone count
+        change = step / (1 + at) * (counts - counts.T)
         parts = np.where(change == 0, parts, _raised(parts - change))
     return rho / (1 - rho) * (1 + 1e-9) if rho < 1 else inf
 
@@ -81,21 +82,37 @@ def _raised(parts: Array) -> Array:
     return parts * np.where(parts > 0, 1 + 4 * EPS, 1 - 4 * EPS)
 
 
-def _proved(s: Array, g: Array, off: Array, f: int) -> float:
+def _best_partners(parts: Array, sets: Sets) -> tuple[Array, Array]:
+    """For each point the sum of the h - 1 largest shares, rounding added, and which part of each share is in it."""
+    n = sets.n
+    if sets.equal:
+        ranked = np.sort(parts, axis=1)[:, n - int(sets.h) + 1 :]  # of the n - 1 others
+        return ranked.sum(axis=1) + 8 * n * EPS * np.abs(ranked).sum(axis=1), (parts >= ranked[:, :1]).astype(float)
+    others = np.maximum(sets.mass - np.eye(n), 0.0)
+    order = np.argsort(-parts, axis=1, kind="stable")
+    room = np.take_along_axis(others, order, axis=1)
+    taken = np.clip(sets.h - 1 - (np.cumsum(room, axis=1) - room), 0.0, room)
+    counts = np.zeros(parts.shape)
+    np.put_along_axis(counts, order, taken / np.maximum(room, 1.0), axis=1)
+    terms = counts * others * parts
+    return terms.sum(axis=1) + 8 * n * EPS * np.abs(terms).sum(axis=1), counts
+
+
+def _proved(s: Array, g: Array, off: Array, sets: Sets) -> float:
     """The least ρ for which the h largest of s + (1 - ρh) g, rounding added, have a sum of at most zero; 1 if none.
 
     The sum is convex and falls, so Newton's steps from the left never pass its zero; a last look makes sure.
     """
-    n, h = len(g), len(g) - f
+    n, h = sets.n, sets.h
 
     def largest(rho: float) -> tuple[float, float]:
         left = 1 - rho * h
         own = s + left * g + (abs(left) + EPS) * off + 4 * EPS * (1 + rho * h) * g  # of left itself, too
         if not np.isfinite(own).all():
             return inf, 0.0
-        top = np.argsort(own)[f:]
-        fall = h * float((g[top] + off[top] if left > 0 else g[top] - off[top]).sum())
-        return float(own[top].sum() + 8 * n * EPS * np.abs(own[top]).sum()), fall
+        top = sets.most(own)
+        fall = h * float(top @ (g + off if left > 0 else g - off))
+        return float(top @ own + 8 * n * EPS * top @ np.abs(own)), fall
 
     rho = 0.0
     for _ in range(NEWTON):

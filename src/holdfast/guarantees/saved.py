@@ -21,8 +21,12 @@ def save(path: Path, task: Search, result: Found) -> None:
     """The worst rounds and what was asked, whole or not at all; `resumed` goes on from it."""
     if not isinstance(task.rule, str):
         raise BadInput(f"{task.rule!r} is no text, and a file holds text; name the rule, as MeanwO(f=3).")
+    if task.weights is not None:
+        raise BadInput(
+            f"a search for {task.rule} with weights was given, and a file holds none; keep its rounds yourself."
+        )
     numbers = {"value": result.value, "tried": result.tried, "climbs": result.climbs}
-    asked = {one.name: getattr(task, one.name) for one in fields(task)}
+    asked = {one.name: getattr(task, one.name) for one in fields(task) if one.name != "weights"}
     entries: dict[str, Any] = {name: np.array(v) for name, v in (asked | numbers).items()}
     others = np.array(result.others).reshape(-1, *result.X.shape)
     write_whole(path, lambda out: np.savez(out, X=result.X, others=others, **entries))
@@ -37,7 +41,7 @@ def load(path: Path) -> tuple[Search, Found]:
             entries = {name: held[name] for name in held.files}
         X = entries["X"].astype(float, casting="safe")
         others = entries.get("others", np.zeros((0, *X.shape))).astype(float, casting="safe")  # older files have none
-        task = Search(**{one.name: entries[one.name].item() for one in fields(Search)})
+        task = Search(**{one.name: entries[one.name].item() for one in fields(Search) if one.name != "weights"})
         counts = int(entries["tried"]), int(entries["climbs"])
         shaped = X.shape == others.shape[1:] == (task.n, task.d)
         if not shaped or min(counts) < 0 or not (np.isfinite(X).all() and np.isfinite(others).all()):

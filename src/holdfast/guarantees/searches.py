@@ -12,7 +12,9 @@ import numpy as np
 from holdfast.driver import decide
 from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import tolerance
-from holdfast.guarantees.criteria import MAX_SETS, SPREADS, check, check_size, ratios, subsets
+from holdfast.guarantees.criteria import MAX_SETS, SPREADS, check, check_size, ratios, subsets, weighted_subsets
+from holdfast.guarantees.weighted import copies_of
+from holdfast.masses import check_weights, heaviest
 from holdfast.reading import read
 from holdfast.rules.base import Stage
 from holdfast.spec import parse_rule
@@ -41,6 +43,8 @@ class Search:
         How many rounds to try. The structured rounds are always tried, also those beyond the budget.
     seed : int
         The seed of all draws.
+    weights : tuple of float, optional
+        How much each worker counts. Then all sets whose complement holds at most as much as the f heaviest are tried.
 
     Raises
     ------
@@ -63,6 +67,7 @@ class Search:
     criterion: str = "kappa"
     budget: int = 20_000
     seed: int = 0
+    weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.criterion not in SPREADS:
@@ -81,9 +86,18 @@ class Search:
         check(self.n, self.f)
         if getattr(rule, "random", False):
             raise BadInput(f"{self.rule} draws at random; a search needs a rule that answers alike each time.")
-        if comb(self.n, self.f) > MAX_SETS:
-            many = f"n = {self.n} and f = {self.f} have {comb(self.n, self.f):.1g} honest sets to look at in each round"
+        if self.weights is not None:
+            self._check_weights(rule)
+        sets = comb(self.n, self.f) if self.weights is None else 2**self.n
+        if sets > MAX_SETS:
+            many = f"n = {self.n} and f = {self.f} have {sets:.1g} honest sets to look at in each round"
             raise BadInput(f"{many}; take fewer workers, so that there are at most {MAX_SETS}.")
+
+    def _check_weights(self, rule: Any) -> None:
+        mass = check_weights(self.weights, self.n, repr(rule))
+        if not isinstance(rule, Stage):
+            raise BadInput(f"{rule!r} was given weights; a search with weights needs a rule of holdfast.")
+        copies_of(heaviest(mass, self.f) / float(mass.sum()), rule, self.n)
 
 
 def rule_of(task: Search) -> Any:
@@ -125,7 +139,8 @@ class Found:
 
 def objective(task: Search) -> Callable[[Array], float]:
     """Round -> the largest ratio over all honest sets; inf if the answer is no number."""
-    answer, masks = answering(rule_of(task)), subsets(task.n, task.f)
+    answer = answering(rule_of(task), task.weights)
+    masks = subsets(task.n, task.f) if task.weights is None else weighted_subsets(task.weights, task.f)
 
     def cost(X: Array) -> float:
         with np.errstate(all="ignore"):
@@ -135,8 +150,8 @@ def objective(task: Search) -> Callable[[Array], float]:
     return cost
 
 
-def answering(rule: Any) -> Callable[[Array], Array]:
-    """The rule on small float64 rounds."""
+def answering(rule: Any, weights: tuple[float, ...] | None = None) -> Callable[[Array], Array]:
+    """The rule on small float64 rounds, of workers that count alike or not."""
     if isinstance(rule, Stage):
-        return lambda X: np.asarray(decide(rule, read(X, repr(rule)), explain=False).value)
+        return lambda X: np.asarray(decide(rule, read(X, repr(rule), weights=weights), explain=False).value)
     return lambda X: np.asarray(rule(X.copy()), float)

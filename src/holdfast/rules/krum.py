@@ -7,8 +7,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from holdfast.errors import BadInput
+from holdfast.masses import heaviest, nearest_mass
 from holdfast.rules.base import DistanceRule, Distances, Mixing, Rng, Stage, Tolerance, Weights, value
-from holdfast.rules.clustering import even
+from holdfast.rules.clustering import even, finite, spread_over
 from holdfast.rules.coordinate import MeaMed
 from holdfast.values import Count
 
@@ -41,6 +42,13 @@ class _Krum(DistanceRule):
         others = n - self.f - int(self.others[-1])
         return even(np.argsort(krum_scores(D, others, squared=self.squared), kind="stable")[:m], n)
 
+    def scores_by_mass(self, D: Distances, mass: np.ndarray) -> np.ndarray:
+        """The score of each vector: the nearest that hold W - a, itself included, less one mean weight in "n-f-2"."""
+        W, a = float(mass.sum()), heaviest(mass, self.f)
+        aside = min(W / len(mass), (W - 2 * a) / 3) if self.others == "n-f-2" else 0.0
+        taken = nearest_mass(D, mass, W - a - aside) / W
+        return np.asarray((taken * (finite(D) if self.squared else np.sqrt(finite(D)))).sum(axis=1))
+
 
 @value
 class Krum(_Krum):
@@ -64,6 +72,10 @@ class Krum(_Krum):
 
     Guarantee: (f, κ)-robust for κ = (√(2(n-f)) + √(f+1))² / (n-2f-1). With `others="n-f-1"`
     it is κ = (√(2(n-f)) + √f)² / (n-2f). docs/guarantees.md has the proofs.
+
+    With weights, :math:`N(x_i)` are the nearest vectors that hold W - a, itself included, and the last one counts in
+    part. "n-f-2" leaves out one mean weight more, W/n, but no more than a third of W - 2a. A weight of 3 is then not
+    the same as three copies, since one of 3n copies is less than one of n workers. In the form "n-f-1" it is the same.
 
     Cost: O(n² d) time. Ties go to the lowest index. A vector that is not finite is dropped. More than f of them raise
     `TooManyFaults`.
@@ -93,6 +105,9 @@ class Krum(_Krum):
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         return self._best(D, 1)
 
+    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights:
+        return even(np.array([self.scores_by_mass(D, mass).argmin()]), len(D))
+
 
 @value
 class MultiKrum(_Krum):
@@ -117,6 +132,10 @@ class MultiKrum(_Krum):
     with :math:`N(x_i)` the :math:`n - f - 2` vectors nearest to :math:`x_i` without itself.
 
     Guarantee: `holdfast bounds` prints its κ, which is at most Krum's.
+
+    With weights, scores are as in `Krum`. The vectors of least score that hold W - a are averaged by weight, or m mean
+    weights of them, and the last one counts in part. A weight of 3 is the same as three copies if `others` is "n-f-1"
+    and m is None. Otherwise it is not, since counts of workers do not grow with copies.
 
     Cost: O(n² d) time. Ties go to the lowest index. A vector that is not finite is dropped. More than f of them raise
     `TooManyFaults`.
@@ -149,6 +168,11 @@ class MultiKrum(_Krum):
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         return self._best(D, self.m or D.shape[1] - self.f)
+
+    def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights:
+        W = float(mass.sum())
+        amount = self.m * W / len(mass) if self.m else W - heaviest(mass, self.f)
+        return spread_over(nearest_mass(self.scores_by_mass(D, mass)[None], mass, amount)[0])
 
 
 @value

@@ -10,8 +10,8 @@ from contextlib import suppress
 import numpy as np
 
 from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, Tolerance, value
-from holdfast.rules.clustering import concentrated, even, finite, nearest, neighbourhoods, radii
-from holdfast.rules.exact_mean import ranked_bound
+from holdfast.rules.clustering import concentrated, even, finite, nearest, neighbourhoods, radii, scores
+from holdfast.rules.exact_mean import least_by_scores
 from holdfast.values import Count
 
 AT_ONCE = 1 << 22  # numbers of all the matrices whose eigenvalues are sought together
@@ -320,7 +320,7 @@ def eigenvalue_bound(D: Distances, best: np.ndarray, least: float) -> float:
     apart, bound = np.zeros_like(D), 0.0
     for k in range(len(wide)):
         apart = apart + (along[:, k, None] - along[:, k]) ** 2
-        bound = max(bound, ranked_bound(np.sort(apart, axis=1), h) / (h * (k + 1)))
+        bound = max(bound, least_by_scores(scores(apart, h), np.ones(len(D)), h) / (h * (k + 1)))
     return min(least, bound * (1 - 1e-6))
 
 

@@ -7,7 +7,7 @@ from math import inf
 from holdfast.contract import Stage
 from holdfast.guarantees.bounds import bounds
 from holdfast.kinds import CoordinateRule, OnePass
-from holdfast.rules import MDA, Bulyan, MoNNA
+from holdfast.rules import MDA, Bulyan, Krum, MeanwO, MoNNA, MultiKrum
 
 
 def excuses(rule: Stage) -> dict[str, str]:
@@ -45,6 +45,24 @@ def _order(rule: Stage) -> str:
             case OnePass():
                 return "it sees the workers one after the other"
     return ""
+
+
+def weighing(rule: Stage) -> dict[str, str]:
+    """The laws of weights that a rule does not promise, each with the reason.
+
+    >>> from holdfast import Krum
+    >>> weighing(Krum(f=2))
+    {'copies': 'it leaves out a count of workers, and counts do not grow with copies'}
+    """
+    for stage in rule.stages():
+        match stage:
+            case Krum(others="n-f-2") | MultiKrum(others="n-f-2"):
+                return {"copies": "it leaves out a count of workers, and counts do not grow with copies"}
+            case MultiKrum(m=int()):
+                return {"copies": "it averages a count of workers, and counts do not grow with copies"}
+            case MeanwO(refine=starts) if starts > 1:
+                return {"copies": "copies of one centre take the places of others"}
+    return dict.fromkeys(("copies", "weight 0"), "it draws by count") if rule.random else {}
 
 
 def trusted(rule: Stage) -> tuple[int, ...]:

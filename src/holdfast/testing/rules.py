@@ -16,6 +16,7 @@ from holdfast.testing.hostile import NEAR
 from holdfast.testing.laws import Aggregate, Array, LawBroken, Rng, require_close
 from holdfast.testing.report import Plan, Report, Test, run_all
 from holdfast.testing.rounds import gaussian
+from holdfast.testing.weights import weight_plans
 
 USUAL = 2  # Byzantine workers, for rules without an f
 
@@ -33,7 +34,8 @@ def check_rule(
 
     The rule says by its class what it promises: a rule on coordinates need not turn with the vectors, a rule with a
     length need not scale with them. Everything else must hold: the laws, the proved constant where one is known, and
-    an answer that stays finite, and near the honest mean, when f rows are hostile.
+    an answer that stays finite, and near the honest mean, when f rows are hostile. If the rule has a weighted form, the
+    laws of weights must hold too; otherwise the report says that it has none.
 
     Parameters
     ----------
@@ -118,6 +120,7 @@ def _more(rule: Stage, subject: Subject) -> Iterator[Plan]:
     yield _few_plan(rule, subject)
     sentence = "decide() gives the same answer, and says of every worker what became of it."
     yield Plan("decide", sentence, _decides(rule, subject.n))
+    yield from weight_plans(rule, subject)
 
 
 def _mean_plan(rule: Stage, n: int) -> Plan:
