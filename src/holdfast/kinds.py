@@ -6,6 +6,8 @@ distances, a `CoordinateRule` works on columns, and a `OnePass` rule sees update
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -102,6 +104,29 @@ class OnePass(Stage):
     def one_pass(self, updates: Updates) -> Decision:
         """Decide about updates that were read."""
         raise BrokenRule(f"{type(self).__name__} does not say what it does; define one_pass(self, updates).")
+
+
+@contextmanager
+def drawing(stage: Stage, rng: object) -> Iterator[None]:
+    """Run a stage with this generator.
+
+    Raises
+    ------
+    BadInput
+        If `rng` is no generator, or is missing for a rule that draws.
+    BrokenRule
+        If the rule draws from the generator without saying so by `random = True`.
+    """
+    check_rng(stage, rng)
+    try:
+        yield
+    except AttributeError as error:  # None in the place of the generator
+        if rng is not None or error.obj is not None or not hasattr(Rng, error.name or ""):
+            raise
+        raise BrokenRule(
+            f"{stage!r} draws from rng without saying so; write random = True in the class that draws, and pass "
+            "rng=numpy.random.default_rng(seed)."
+        ) from error
 
 
 def check_rng(stage: Stage, rng: object) -> None:

@@ -14,7 +14,7 @@ from holdfast.testing import promises
 from holdfast.testing.aggregators import COORDINATES, Subject, check_size
 from holdfast.testing.hostile import NEAR
 from holdfast.testing.laws import Aggregate, Array, LawBroken, Rng, require_close
-from holdfast.testing.report import Plan, Report, Test, run_all
+from holdfast.testing.report import ROBUSTNESS, Plan, Report, Test, run_all
 from holdfast.testing.rounds import gaussian
 
 USUAL = 2  # Byzantine workers, for rules without an f
@@ -33,7 +33,8 @@ def check_rule(
 
     The rule says by its class what it promises: a rule on coordinates need not turn with the vectors, a rule with a
     length need not scale with them. Everything else must hold: the laws, the proved constant where one is known, and
-    an answer that stays finite, and near the honest mean, when f rows are hostile.
+    an answer that stays finite, and near the honest mean, when f rows are hostile. A rule without a field f and
+    without `majority = True` does not claim to stay near. The report says that this was not checked.
 
     Parameters
     ----------
@@ -87,7 +88,8 @@ def check_rule(
 def _subject(rule: Stage, n: int, f: int, oracle: Aggregate | None, not_promised: Mapping[str, str]) -> Subject:
     kappa = promises.constant(rule, n, f)
     excuses = promises.excuses(rule)
-    near = None if not promises.claims(rule) or kappa == inf else max(NEAR, sqrt(kappa or 0.0))
+    near = None if promises.unclaimed(rule, kappa) else max(NEAR, sqrt(kappa or 0.0))
+    excuses[ROBUSTNESS] = promises.unclaimed(rule, kappa)
     if kappa is None:
         excuses["constant"] = "no constant κ is known"
     elif kappa == inf:
