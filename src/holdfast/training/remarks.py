@@ -17,18 +17,23 @@ def is_skipped(line: Line) -> bool:
 
 
 def remarks_on_run(run: Run) -> list[str]:
-    """What the record alone tells: more Byzantine workers than the rule tolerates, or an attack without any.
+    """What the record alone tells: more Byzantine workers than the rule tolerates, or an attack that does nothing.
 
     >>> remarks_on_run(Run(rule="MeanwO(f=2)", attack="SignFlip()", workers=9, byzantine=3))
     ['3 workers are Byzantine, and MeanwO(f=2) tolerates 2']
+    >>> remarks_on_run(Run(rule="MeanwO(f=2)", attack="ALIE()", workers=8, byzantine=2))
+    ['ALIE() is no attack here: z_max is 0 if 2 of 8 workers are Byzantine, so they send the honest mean']
     """
+    remarks = []
     tolerated = run.rule.tolerance() if run.two_phase else run.rule.most_dropped(run.workers)
     if tolerated is not None and run.byzantine > tolerated:
         are = "worker is" if run.byzantine == 1 else "workers are"
-        return [f"{run.byzantine} {are} Byzantine, and {run.rule!r} tolerates {tolerated}"]
+        remarks.append(f"{run.byzantine} {are} Byzantine, and {run.rule!r} tolerates {tolerated}")
     if not run.byzantine and not isinstance(run.attack, NoAttack):
-        return [f"no worker is Byzantine, so nobody sends {run.attack!r}"]
-    return []
+        remarks.append(f"no worker is Byzantine, so nobody sends {run.attack!r}")
+    elif run.present is None and (why := run.attack.harmless(run.workers, run.byzantine)):
+        remarks.append(f"{run.attack!r} is no attack here: {why}")
+    return remarks
 
 
 def remarks_on_rounds(run: Run, lines: Sequence[Line]) -> list[str]:
