@@ -725,7 +725,7 @@ def test_every_attack_tells_its_formula_and_kind(name: str) -> None:
         ("Mimic(worker=-1)", "worker = -1"),
         ("Mimic(worker=1.0)", "worker = 1.0"),
         ("Spread(3)", "it takes an attack"),
-        ("Spread()", "write it as Spread(attack)"),
+        ("Spread()", "write it as Spread(attack=Empire())"),
         ("PGA(along='x')", "PGA was given along = 'x'"),
         ("PGA(spread=1)", "spread = 1"),
         ("Emprie()", "did you mean Empire?"),

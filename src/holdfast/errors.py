@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable, Mapping
+
 
 class HoldfastError(Exception):
     """The base of all errors that holdfast raises on purpose: `except HoldfastError` catches them all."""
@@ -107,6 +110,18 @@ def printable(text: str) -> str:
         else repr(letter)[1:-1]
         for letter in text
     )
+
+
+def closest(name: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str:
+    """The known name that was probably meant, empty if none is near; a synonym comes before a similar spelling.
+
+    >>> closest("weight", ["weights", "rng"]), closest("liars", ["byzantine", "lr"], {"liars": "byzantine"})
+    ('weights', 'byzantine')
+    """
+    if synonym := (synonyms or {}).get(name.lower()):
+        return synonym
+    folded = {one.lower(): one for one in known}
+    return next((folded[one] for one in difflib.get_close_matches(name.lower(), folded, 1, 0.5)), "")
 
 
 def article(noun: str) -> str:
