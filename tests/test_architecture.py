@@ -46,6 +46,7 @@ UPWARDS = {
 }  # what a call does is looked up at the call
 WITHIN_RULES = [
     {"base"},
+    {"by_mass"},
     {"average", "clustering", "coordinate"},
     {"clipping", "exact_center", "exact_mean", "krum", "mixing", "stream"},
     {"median", "nearest", "principal", "spectral", "subsets"},

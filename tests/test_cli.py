@@ -371,6 +371,7 @@ def test_a_training_without_a_folder_takes_a_new_one(tmp_path: Path) -> None:
         ("--attack 'NaN()' --liars 1", "every message of the Byzantine workers was dropped"),
         ("--attack 'NaN()' --liars 2", "2 workers are Byzantine, and MeanwO(f=1) tolerates 1; all rounds were skipped"),
         ("--attack 'ALIE()' --liars 1", "ALIE() is no attack here: z_max is 0 if 1 of 5 workers are Byzantine"),
+        ("--liars 1 --weights samples", "all workers count alike, so weights='samples' changes nothing"),
         ("--attack 'SignFlip()' --liars 0", "no worker is Byzantine, so nobody sends SignFlip()"),
     ],
 )

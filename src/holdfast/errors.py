@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from typing import Self
 
 
 class HoldfastError(Exception):
@@ -76,6 +77,24 @@ class TooManyFaults(BadInput):
     def __init__(self, what: str, advice: str = "") -> None:
         super().__init__(f"{what}; {advice}." if advice else what)
         self.what = what
+
+
+class NoWeightedForm(BadInput):
+    """Raised when workers have weights and the rule cannot use them; the sentence names rules that can."""
+
+    @classmethod
+    def of(cls, rule: object, reason: str = "") -> Self:
+        """Return the refusal of a rule, with the reason as a clause.
+
+        Examples
+        --------
+        >>> from holdfast import Krum
+        >>> from holdfast.errors import NoWeightedForm
+        >>> print(NoWeightedForm.of(Krum(f=2)))
+        Krum(f=2) has no weighted form; leave the weights out, or take MeanwO, CWTM, PTM or GeometricMedian.
+        """
+        advice = "leave the weights out, or take MeanwO, CWTM, PTM or GeometricMedian"
+        return cls(f"{rule!r} has no weighted form{reason and f', since {reason}'}; {advice}.")
 
 
 class BrokenRule(HoldfastError, RuntimeError):

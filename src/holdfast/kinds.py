@@ -15,7 +15,7 @@ import numpy as np
 
 from holdfast.choice import Choice, Weights, checked_weights
 from holdfast.contract import Distances, Rng, Stage
-from holdfast.errors import BadInput, BrokenRule
+from holdfast.errors import BadInput, BrokenRule, NoWeightedForm
 from holdfast.updates import Updates
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Mixing(Stage):
 
     def mix_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The same for workers of different mass, and the masses of the sums; a stage without such a form refuses."""
-        raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
+        raise NoWeightedForm.of(self)
 
     def distances_after(self, D: Distances, M: np.ndarray) -> Distances | None:
         """The squared distances of the centres to the points that M makes, where they follow from D; None: measure."""
@@ -53,7 +53,7 @@ class DistanceRule(Stage):
 
     def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights | Choice:
         """The same for workers of different mass, (points,); a rule without such a form refuses."""
-        raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
+        raise NoWeightedForm.of(self)
 
     def choose(
         self, D: Distances, rng: Rng | None = None, mass: np.ndarray | None = None, *, scale: float = 1.0
@@ -83,7 +83,7 @@ class CoordinateRule(Stage):
 
     def columns_by_mass(self, block: Any, mass: np.ndarray) -> Any:
         """The same for workers of different mass; a rule without such a form refuses."""
-        raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
+        raise NoWeightedForm.of(self)
 
     def used(self, block: Any) -> Any:
         """(n, b) -> (n,), the share of these columns in which each row was used."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from holdfast.decision import Decision
 from holdfast.driver import decide
-from holdfast.errors import BadInput, listing
+from holdfast.errors import BadInput, NoWeightedForm, listing
 from holdfast.guarantees.certificate import certificate
 from holdfast.jsonable import finite_or_none
 from holdfast.reading import read
@@ -116,6 +116,8 @@ def rashb(run: Run, task: Task, state: State | None = None, certify: bool = Fals
         sent = gather(run, task, state, t)
         try:
             decision = _decided(run, task, sent, state, t)
+        except NoWeightedForm:
+            raise  # no round of this training could be decided
         except BadInput as refusal:
             yield _skipped(state, sent, t, refusal)
             continue
@@ -169,6 +171,8 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: b
         sent = gather(run, task, state, t)
         try:
             candidates = run.rule.propose(_read(run, task, sent, state), rng=generator(run, RULE, t), start=state.last)
+        except NoWeightedForm:
+            raise  # no round of this training could be decided
         except BadInput as refusal:
             yield _skipped(state, sent, t, refusal)
             continue

@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.attacks import NoAttack
 from holdfast.training.run import Run
+from holdfast.training.samples import ALIKE
 
 Line = Mapping[str, Any]
 
@@ -37,7 +38,13 @@ def remarks_on_run(run: Run) -> list[str]:
 
 
 def remarks_on_rounds(run: Run, lines: Sequence[Line]) -> list[str]:
-    """What the rounds tell: all of them were skipped, or no message of a Byzantine worker reached the rule."""
+    """What the rounds tell: weights that change nothing, and whether an attack reached the rule."""
+    alike = [ALIKE] if any(ALIKE in line.get("events", ()) for line in lines[:1]) else []
+    return [*alike, *_remarks_on_messages(run, lines)]
+
+
+def _remarks_on_messages(run: Run, lines: Sequence[Line]) -> list[str]:
+    """All rounds were skipped, or no message of a Byzantine worker reached the rule."""
     if lines and all(map(is_skipped, lines)):
         return ["all rounds were skipped, so the model is the first one"]
     answered = [line["kept"] for line in lines if line["kept"]]

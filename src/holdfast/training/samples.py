@@ -9,6 +9,8 @@ from holdfast.masses import Masses, cap, read_masses
 from holdfast.training.run import Run
 from holdfast.training.task import Task
 
+ALIKE = "all workers count alike, so weights='samples' changes nothing"
+
 
 def check_samples(run: Run, task: Task) -> None:
     """Refuse a run by sample counts of a task that does not know them."""
@@ -16,6 +18,12 @@ def check_samples(run: Run, task: Task) -> None:
         raise BadInput(
             f"{type(task).__name__} does not know its workers' sample counts; give it samples=, one number each."
         )
+
+
+def weighs_alike(run: Run, task: Task) -> bool:
+    """Whether sample counts are the weights, and all workers count alike all the same."""
+    masses = declared_masses(run, task, np.arange(run.workers))
+    return masses is not None and bool((masses.weights == masses.weights[0]).all())
 
 
 def declared_masses(run: Run, task: Task, who: np.ndarray) -> Masses | None:

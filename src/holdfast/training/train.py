@@ -118,7 +118,7 @@ class Result:
         list of str
             One text for each of these: more workers are Byzantine than the rule tolerates; an attack was set, but no
             worker is Byzantine; the attack does nothing with so few (`Attack.harmless`); no message of a Byzantine
-            worker reached the rule; all rounds were skipped.
+            worker reached the rule; all rounds were skipped; `weights="samples"` changes nothing.
         """
         return [*remarks_on_run(self.run), *remarks_on_rounds(self.run, self.lines)]
 
