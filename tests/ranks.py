@@ -173,7 +173,7 @@ def weighted(rank: int, n: int, folder: Path) -> None:
         (CWTM(f=1), None if rank == 0 else weights),
         (CWTM(f=1), [1.0, 2.0]),
         (CWTM(f=1), [torch.nan] * n),
-        (parse("Krum(f=1)"), weights),
+        (parse("MDA(f=1)"), weights),
         (CWTM(f=1), [1.0] * (n - 1) + [90.0]),
     ]
     for rule, given in calls_:

@@ -14,6 +14,7 @@ SOURCE = Path(holdfast.__file__).parent
 ORDER = [
     {"disk", "errors", "lazy", "npz", "renamed"},
     {"arrays", "checks", "definitions", "figures", "journal", "jsonable"},
+    {"arguments"},
     {"choice", "places", "structure", "values"},
     {"elections", "host"},
     {"leaves"},

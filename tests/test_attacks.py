@@ -205,6 +205,18 @@ def test_alie_stands_where_baruch_et_al_say(n: int) -> None:
         assert zmax(n, b) == pytest.approx(max(0.0, low), abs=1e-9)
 
 
+@pytest.mark.parametrize("n", range(3, 40))
+def test_alie_was_silently_the_honest_mean(n: int) -> None:
+    for b in range(1, (n + 1) // 2):
+        seen = view(h=n - b, b=b)
+        same = close(ALIE()(seen), np.tile(seen.honest.mean(axis=0), (b, 1)))
+        assert same is bool(ALIE().harmless(n, b)) is (b <= (1 if n % 2 else 2))
+        assert Spread(ALIE()).harmless(n, b) == ALIE().harmless(n, b)
+    assert ALIE(z=0.0).harmless(n, 1) == "z is 0, so they send the honest mean"
+    assert not ALIE(z=1.0).harmless(n, 1)
+    assert not SignFlip().harmless(n, 1)
+
+
 def test_alie_uses_deviations_over_n() -> None:
     seen = view(h=12, b=8)
     wanted = seen.honest.mean(axis=0) - NormalDist().inv_cdf(0.75) * seen.honest.std(axis=0)  # (12 - 3)/12
@@ -713,7 +725,7 @@ def test_every_attack_tells_its_formula_and_kind(name: str) -> None:
         ("Mimic(worker=-1)", "worker = -1"),
         ("Mimic(worker=1.0)", "worker = 1.0"),
         ("Spread(3)", "it takes an attack"),
-        ("Spread()", "write it as Spread(attack)"),
+        ("Spread()", "write it as Spread(attack=Empire())"),
         ("PGA(along='x')", "PGA was given along = 'x'"),
         ("PGA(spread=1)", "spread = 1"),
         ("Emprie()", "did you mean Empire?"),

@@ -224,6 +224,9 @@ def test_a_hostile_file_is_dropped_by_name_and_runs_nothing(kind: str, ending: s
         ("picture x.bmp", "the formats are"),
         ("aggregate", "Missing argument"),
         ("aggregate 'MeanwO(f=1)' x.npy --sed 3", "No such option"),
+        ("train --f 4", "No such option '--f'. Did you mean '--liars'?"),
+        ("train --byzantine 4", "No such option '--byzantine'. Did you mean '--liars'?"),
+        ("train --learning-rate 0.1", "Did you mean '--lr'?"),
         ("aggregate 'MeanwO(f=1)' x.npy --seed three", "not a valid int"),
         ("agregate", "No such command"),
     ],
@@ -367,12 +370,22 @@ def test_a_training_without_a_folder_takes_a_new_one(tmp_path: Path) -> None:
     [
         ("--attack 'NaN()' --liars 1", "every message of the Byzantine workers was dropped"),
         ("--attack 'NaN()' --liars 2", "2 workers are Byzantine, and MeanwO(f=1) tolerates 1; all rounds were skipped"),
+        ("--attack 'ALIE()' --liars 1", "ALIE() is no attack here: z_max is 0 if 1 of 5 workers are Byzantine"),
+        ("--liars 1 --weights samples", "all workers count alike, so weights='samples' changes nothing"),
         ("--attack 'SignFlip()' --liars 0", "no worker is Byzantine, so nobody sends SignFlip()"),
     ],
 )
 def test_a_training_that_proves_nothing_says_so_in_its_first_line(tmp_path: Path, options: str, remark: str) -> None:
     said = run(f"holdfast train --rule 'MeanwO(f=1)' --n 5 --rounds 2 {options}", tmp_path)
     assert f"; {remark}" in said.splitlines()[0]
+
+
+@pytest.mark.parametrize(("more", "silent"), [("", False), ("rates = [0.0, 0.4]", True), ("byzantine = 2", True)])
+def test_a_sweep_in_which_nobody_lies_said_nothing(tmp_path: Path, more: str, silent: bool) -> None:
+    (tmp_path / "s.toml").write_text(f"rules = ['CWM()']\nattacks = ['SignFlip()', 'Empire()']\n{more}\n")
+    done = children.run(children.holdfast("sweep", "s.toml", "--dry-run"), cwd=tmp_path)
+    said = "nobody lies in these runs: s.toml sets neither rates nor byzantine above 0\n"
+    assert done.stderr == ("" if silent else said)
 
 
 def test_a_rule_of_two_phases_gives_two_candidates(demo: Path) -> None:

@@ -343,11 +343,11 @@ class TestMass:
 
     @pytest.mark.parametrize("rule", [Krum(1), DnC(1), Bucketing(2) >> Average(), StreamCenterwO(1), MDA(1)], ids=repr)
     def test_a_rule_without_a_weighted_form_refuses_in_a_sentence(self, rule: Stage) -> None:
-        named = {f"{stage!r} has no weighted form; leave the weights out." for stage in rule.stages()}
+        named = {f"{stage!r} has no weighted form; leave the weights out, or take" for stage in rule.stages()}
         even = np.array([2.0, 3.0, 2.0, 2.0, 2.0, 2.0])
         with pytest.raises(BadInput) as refused:
             decide(rule, read(X, "test", weights=even), rng=np.random.default_rng(0))
-        assert str(refused.value) in named
+        assert str(refused.value).partition(" MeanwO, CWTM,")[0] in named
 
     def test_weights_by_mass_keep_the_contract_too(self) -> None:
         @value

@@ -16,6 +16,7 @@ from flwr.serverapp.strategy import FedAdam, FedAvg
 from holdfast import (
     CWM,
     CWTM,
+    MDA,
     NNM,
     PTM,
     Average,
@@ -24,7 +25,6 @@ from holdfast import (
     CenteredClipping,
     CenterwO,
     GeometricMedian,
-    Krum,
     Mean2P,
     MeanwO,
     OuterMean,
@@ -222,12 +222,12 @@ def test_both_candidates_are_weighted_and_each_node_has_one_vote(tmp_path: Path)
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: RobustStrategy(Krum(2), **WEIGHTED), r"Krum\(f=2\) has no weighted form; leave weighted_by_key out"),
+        (lambda: RobustStrategy(MDA(2), **WEIGHTED), r"MDA\(f=2\) has no weighted form; leave weighted_by_key out"),
         (lambda: RobustStrategy(StreamCenterwO(2), **WEIGHTED), "StreamCenterwO.* has no weighted form"),
         (lambda: RobustStrategy(CenterwO(2, ties="all"), **WEIGHTED), "ties='all'.* has no weighted form"),
         (lambda: RobustStrategy(Bucketing(2) >> CWM(), **WEIGHTED), "has no weighted form"),
-        (lambda: TwoPhaseStrategy(MeanwO(2), Krum(2), **WEIGHTED), r"Krum\(f=2\) has no weighted form"),
-        (lambda: wrap(FedAvg(), Krum(2), weighted_by_key=KEY), r"Krum\(f=2\) has no weighted form"),
+        (lambda: TwoPhaseStrategy(MeanwO(2), MDA(2), **WEIGHTED), r"MDA\(f=2\) has no weighted form"),
+        (lambda: wrap(FedAvg(), MDA(2), weighted_by_key=KEY), r"MDA\(f=2\) has no weighted form"),
         (lambda: RobustStrategy(Average(), **WEIGHTED), r"Average\(\) has no f, so no cap"),
         (lambda: RobustStrategy(CenteredClipping(1.0), **WEIGHTED), "pass cap='off' if you vouch for the counts"),
         (lambda: RobustStrategy(MeanwO(2), cap=0.3), "cap was given without weighted_by_key"),

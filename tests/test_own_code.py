@@ -100,7 +100,7 @@ def test_a_function_of_a_file_is_checked(shelf: Path) -> None:
             "mine/my_rules.py:Crwd(f=2)",
             "Crwd is no known rule of mine/my_rules.py; did you mean Crowd? known are Crowd.",
         ),
-        ("mine/my_rules.py:Crowd", "Crowd needs f; write it as Crowd(f)."),
+        ("mine/my_rules.py:Crowd", "Crowd needs f; write it as Crowd(f=2)."),
         ("mine/my_rules.py:Crowd(f=-1)", "Crowd was given f = -1; f is a whole number, at least 0."),
         ("mine/my_rules.py:", "is no rule; write one as MeanwO(f=3)"),
         ("mine/broken.py:Crowd(f=2)", "broken.py cannot be imported (ZeroDivisionError: division by zero, line 2 of"),

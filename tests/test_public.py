@@ -96,18 +96,49 @@ class TestNamesOfOtherLibraries:
 
 class TestArguments:
     def test_a_missing_one_is_named(self) -> None:
-        with pytest.raises(BadInput, match=r"^Krum needs f; write it as Krum\(f, others, squared\)\.$"):
+        with pytest.raises(BadInput, match=r"^Krum needs f; write it as Krum\(f=2\)\.$"):
             Krum()  # type: ignore[call-arg]
-        with pytest.raises(BadInput, match=r"^Mean2P needs f; write it as Mean2P\(f\)\.$"):
+        with pytest.raises(BadInput, match=r"^Mean2P needs f; write it as Mean2P\(f=2\)\.$"):
             parse("Mean2P()")
 
     def test_a_strange_one_is_named(self) -> None:
-        with pytest.raises(BadInput, match=r"^CWTM was given axis=, which it does not have; it is CWTM\(f\)\.$"):
+        with pytest.raises(BadInput, match=r"^CWTM was given axis=, which it does not have; it is CWTM\(f=2\)\.$"):
             CWTM(f=2, axis=0)  # type: ignore[call-arg]
-        with pytest.raises(BadInput, match=r"^CWTM was given f twice; it is CWTM\(f\)\.$"):
+        with pytest.raises(BadInput, match=r"^CWTM was given f twice; it is CWTM\(f=2\)\.$"):
             CWTM(2, f=2)  # type: ignore[misc]
-        with pytest.raises(BadInput, match=r"^CWTM was given 2 values; write it as CWTM\(f\)\.$"):
+        with pytest.raises(BadInput, match=r"^CWTM was given 2 values; write it as CWTM\(f=2\)\.$"):
             CWTM(2, 3)  # type: ignore[call-arg]
+
+    def test_a_misspelt_one_was_to_be_left_out(self) -> None:
+        with pytest.raises(BadInput, match=r"^MeanwO\(f=2\) was given weight=; did you mean weights=\?$"):
+            MeanwO(f=2)(X, weight=[1.0] * len(X))  # type: ignore[call-arg]
+        with pytest.raises(
+            BadInput, match=r"^Krum was given square=, which it does not have; did you mean squared=\?$"
+        ):
+            Krum(f=2, square=False)  # type: ignore[call-arg]
+
+    @pytest.mark.parametrize(
+        ("name", "meant"),
+        [
+            ("liars", "byzantine"),
+            ("n", "workers"),
+            ("learning_rate", "lr"),
+            ("batch_size", "batch"),
+            ("round", "rounds"),
+        ],
+    )
+    def test_a_run_met_the_type_errors_of_python(self, name: str, meant: str) -> None:
+        said = rf"^Run was given {name}=, which it does not have; did you mean {meant}=\?$"
+        with pytest.raises(BadInput, match=said):
+            holdfast.Run(rule="MeanwO(f=2)", **{name: 2})  # type: ignore[arg-type]
+        with pytest.raises(BadInput, match=said):
+            holdfast.Run(rule="MeanwO(f=2)").changed(**{name: 2})
+
+    def test_a_run_without_a_rule_or_with_values_by_place_met_them_too(self) -> None:
+        with pytest.raises(BadInput, match=r"^Run needs rule; write it as Run\(rule=MeanwO\(f=2\)\)\.$"):
+            holdfast.Run()  # type: ignore[call-arg]
+        with pytest.raises(BadInput, match=r"^Run was given 1 value; write it as Run\(rule=MeanwO\(f=2\)\), and help"):
+            holdfast.Run("MeanwO(f=2)")  # type: ignore[call-arg]
 
     @pytest.mark.parametrize(("name", "advice"), [("axis", "transpose"), ("device", "move"), ("seed", "rng=")])
     def test_a_call_says_what_to_do_instead(self, name: str, advice: str) -> None:

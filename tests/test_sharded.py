@@ -176,7 +176,7 @@ def test_weighted_ranks_answer_as_one_process_does(n: int, tmp_path: Path) -> No
     assert found[0]["refused"][:3] == [f"rank {rank} {other}" for rank in (2, 1, 0)]
     for said, why in zip(
         found[0]["refused"][3:],
-        (f"2 weights for {n} updates", "weight nan for worker 0", "Krum(f=1) has no weighted form", "less than half"),
+        (f"2 weights for {n} updates", "weight nan for worker 0", "MDA(f=1) has no weighted form", "less than half"),
         strict=True,
     ):
         assert why in said

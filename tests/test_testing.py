@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import holdfast.testing
-from holdfast import CWM, CWTM, MDA, NNM, Average, BadInput, Krum, Mean2P, MeanwO, MoNNA, MultiKrum
+from holdfast import CWM, CWTM, MDA, NNM, Average, BadInput, BrokenRule, Krum, Mean2P, MeanwO, MoNNA, MultiKrum
 from holdfast.attacks import Empire, NaN, View
 from holdfast.rules.base import CoordinateRule, DistanceRule, Tolerance, value
 from holdfast.testing import (
@@ -190,6 +190,55 @@ class Raises(DistanceRule):
 
     def weights(self, D: Array, rng: Any = None) -> Array:
         raise KeyError
+
+
+@value
+class MeanWithoutF(DistanceRule):
+    """The mean, which claims nothing."""
+
+    def weights(self, D: Array, rng: Any = None) -> Array:
+        return np.full(D.shape[1], 1 / D.shape[1])
+
+
+@value
+class MajorityMean(DistanceRule):
+    """The mean, which claims to withstand every f < n/2."""
+
+    majority = True
+
+    def weights(self, D: Array, rng: Any = None) -> Array:
+        return np.full(D.shape[1], 1 / D.shape[1])
+
+
+@value
+class SecretDraw(DistanceRule):
+    """Draws a worker, and does not say that it draws."""
+
+    f: Tolerance
+
+    def weights(self, D: Array, rng: Any = None) -> Array:
+        return np.eye(D.shape[1])[rng.integers(D.shape[1])]
+
+
+def test_a_rule_without_f_passed_as_if_it_were_robust() -> None:
+    for rule, advised in ((Average(), False), (MeanWithoutF(), True)):
+        for found in (check_rule(rule), check_rule(rule, f=2)):
+            (said,) = found.remarks()
+            assert said.startswith(f"{rule!r} has no f, so robustness was not checked")
+            assert ("majority = True" in said) is advised
+            assert str(found).splitlines()[1] == said
+            assert named(found, "robustness").status is Status.NOT_APPLICABLE
+    assert not check_rule(MeanwO(f=2)).remarks()
+    found = check_rule(MajorityMean(), raises=False)
+    assert "far rows" in failed(found)
+    assert not found.remarks()
+
+
+def test_a_rule_that_drew_unannounced_met_an_attribute_error_of_none() -> None:
+    for call in (SecretDraw(2), SecretDraw(2).decide, NNM(2) >> SecretDraw(2)):
+        with pytest.raises(BrokenRule, match="draws from rng without saying so; write random = True in the class"):
+            call(np.ones((9, 2)))
+    assert SecretDraw(2)(np.ones((9, 2)), rng=np.random.default_rng(0)).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(

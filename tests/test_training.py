@@ -16,6 +16,7 @@ import torch
 
 from holdfast import CWM, CWTM, Average, BadInput, CenteredClipping, Mean2P, MeanwO, Numeric, OuterMean, TwoPhase
 from holdfast.attacks import (
+    ALIE,
     VOTERS,
     Attack,
     Empire,
@@ -236,6 +237,11 @@ class TestWhatTheResultSaysFirst:
         assert "20 rounds, 20 of them skipped" in said
         assert said.endswith("; all rounds were skipped, so the model is the first one)")
         assert "20 of them skipped" in self.first_line(reject=1e-9)  # the rule answers, and no step is taken
+
+    def test_an_attack_that_sends_the_honest_mean_is_no_proof_of_robustness(self) -> None:
+        said = self.first_line(attack=ALIE(), byzantine=2, rule=MeanwO(f=2))
+        why = "z_max is 0 if 2 of 6 workers are Byzantine, so they send the honest mean"
+        assert said.endswith(f"; ALIE() is no attack here: {why})")
 
     @pytest.mark.parametrize(("rule", "f"), [(MeanwO(f=2), 2), (CWM(), 2), (MeanwO(f=0), 0), (Mean2P(f=2), 2)])
     def test_more_byzantine_workers_than_f_are_said_in_python_too(

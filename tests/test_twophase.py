@@ -500,7 +500,7 @@ def test_the_papers_names() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("Mean2P()", "write it as Mean2P(f)"),
+        ("Mean2P()", "write it as Mean2P(f=2)"),
         ("Mean2P(f=-1)", "f = -1"),
         ("Cent2P(f=1.5)", "f = 1.5"),
         ("TwoPhase(MeanwO(f=1), 3)", "TwoPhase was given outer = 3"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from holdfast import (
     parse,
     train,
 )
+from holdfast.errors import NoWeightedForm
 from holdfast.guarantees.bounds import bounds
 from holdfast.guarantees.certificate import certificate
 from holdfast.guarantees.certify import Found, Search, search
@@ -725,6 +727,27 @@ class TestTraining:
         task = Functions(workers=3, first=np.zeros(1), update=lambda worker, model, t: model)
         with pytest.raises(BadInput, match="Functions does not know its workers' sample counts"):
             train(Run(rule="MeanwO(f=1)", workers=3, weights="samples"), task=task)
+
+    @pytest.mark.parametrize("rule", ["MDA(f=1)", "TwoPhase(inner=MeanwO(f=1), outer=MDA(f=1))"])
+    def test_a_rule_without_a_weighted_form_skipped_every_round(self, rule: str) -> None:
+        run = Run(rule=rule, workers=7, rounds=3, weights="samples")
+        with pytest.raises(NoWeightedForm, match=r"has no weighted form; .* or take MeanwO, CWTM, PTM or Geom"):
+            train(run, task=self.task())
+
+    def test_rules_that_the_refusal_names_have_a_weighted_form(self) -> None:
+        _, _, names = str(NoWeightedForm.of(MDA(1))).rstrip(".").partition("or take ")
+        for name in names.replace(" or ", ", ").split(", "):
+            rule = parse(name if name == "GeometricMedian" else f"{name}(f=1)")
+            assert rule(np.eye(7), weights=[1, 2, 1, 1, 1, 1, 1]).shape == (7,)
+
+    def test_weights_that_change_nothing_said_nothing(self) -> None:
+        said = "all workers count alike, so weights='samples' changes nothing"
+        run = Run(rule="MeanwO(f=1)", workers=7, byzantine=1, rounds=2, weights="samples")
+        alike = replace(self.task(), samples=[30] * 7)
+        assert said in train(run, task=alike).remarks()
+        assert said in str(train(run, task=alike))
+        for one, task in ((run, self.task()), (run.changed(declared=99), alike), (run.changed(weights="equal"), alike)):
+            assert said not in train(one, task=task).remarks()
 
     def test_torch_workers_know_their_images(self) -> None:
         run = Run(rule="MeanwO(f=1)", workers=5, rounds=2, train=20, test=5, weights="samples", probe=0)

@@ -9,7 +9,7 @@ from holdfast.contract import Rng, Stage
 from holdfast.decision import Decision, announced
 from holdfast.driver import decide
 from holdfast.errors import BadInput
-from holdfast.kinds import Mixing, check_rng
+from holdfast.kinds import Mixing, drawing
 from holdfast.mix import mix_points, place_start
 from holdfast.points import Points
 from holdfast.settle import settled
@@ -27,12 +27,12 @@ def apply(stage: Stage, updates: Updates, *, rng: Rng | None = None, start: obje
     """The updates that a stage without an answer makes of these."""
     if stage.answers:
         raise BadInput(f"{stage!r} answers with one vector; call it instead of apply.")
-    check_rng(stage, rng)
-    at = place_start(stage, updates, start)
-    updates.look()
-    points = Points.rows(updates, updates.sound(), at)
-    for part in settled(stage, updates).stages():
-        if isinstance(part, Mixing):
-            points, _, _ = mix_points(part, points, rng)
+    with drawing(stage, rng):
+        at = place_start(stage, updates, start)
+        updates.look()
+        points = Points.rows(updates, updates.sound(), at)
+        for part in settled(stage, updates).stages():
+            if isinstance(part, Mixing):
+                points, _, _ = mix_points(part, points, rng)
     points = points.anchored(())
     return [updates.answer(combine.weighted_sum(points, weights)) for weights in np.eye(points.k)]

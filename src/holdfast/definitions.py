@@ -101,8 +101,8 @@ def field_hint(make: Callable[..., Any], name: str) -> str:
     if is_ours(make) or not isinstance(make, type):
         return ""
     if hasattr(make, name):
-        return f"annotate {name} in the class, as in {name}: {_usual(name)} = {getattr(make, name)!r}"
-    return f"declare it in the class, as in {name}: {_usual(name)}"
+        return f"annotate {name} in the class, as in {name}: {_usual(name)} = {getattr(make, name)!r}."
+    return f"declare it in the class, as in {name}: {_usual(name)}."
 
 
 def _usual(name: str) -> str:

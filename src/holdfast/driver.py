@@ -11,7 +11,7 @@ from holdfast.choice import Choice, unscaled
 from holdfast.contract import Rng, Stage
 from holdfast.decision import Decision
 from holdfast.errors import BadInput, BrokenRule
-from holdfast.kinds import CoordinateRule, DistanceRule, Mixing, OnePass, check_rng
+from holdfast.kinds import CoordinateRule, DistanceRule, Mixing, OnePass, drawing
 from holdfast.mix import measure_for, mix_points, place_start
 from holdfast.points import NotFinite, Points
 from holdfast.settle import note_of, settled
@@ -51,9 +51,14 @@ def decide(
         raise BadInput(
             f"{stage!r} gives back many vectors; follow it by a rule, as in {stage!r} >> Average(), or call its apply."
         )
-    check_rng(stage, rng)
-    if isinstance(stage, OnePass):
-        return stage.one_pass(updates)
+    with drawing(stage, rng):
+        if isinstance(stage, OnePass):
+            return stage.one_pass(updates)
+        return _decide(stage, updates, rng, start, explain=explain)
+
+
+def _decide(stage: Stage, updates: Updates, rng: Rng | None, start: object, *, explain: bool) -> Decision:
+    """Look at the rows, on the way where the rule reads them all, and run the round."""
     at = place_start(stage, updates, start)
     if updates.known is None and _reads_all(stage, updates):  # it looks on the way
         rows = updates.sound()

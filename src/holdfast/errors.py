@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Self
+
 
 class HoldfastError(Exception):
     """The base of all errors that holdfast raises on purpose: `except HoldfastError` catches them all."""
@@ -75,6 +79,24 @@ class TooManyFaults(BadInput):
         self.what = what
 
 
+class NoWeightedForm(BadInput):
+    """Raised when workers have weights and the rule cannot use them; the sentence names rules that can."""
+
+    @classmethod
+    def of(cls, rule: object, reason: str = "", option: str = "the weights") -> Self:
+        """Return the refusal of a rule, with the reason as a clause and the option to leave out.
+
+        Examples
+        --------
+        >>> from holdfast import MDA
+        >>> from holdfast.errors import NoWeightedForm
+        >>> print(NoWeightedForm.of(MDA(f=2)))
+        MDA(f=2) has no weighted form; leave the weights out, or take MeanwO, CWTM, PTM or GeometricMedian.
+        """
+        advice = f"leave {option} out, or take MeanwO, CWTM, PTM or GeometricMedian"
+        return cls(f"{rule!r} has no weighted form{reason and f', since {reason}'}; {advice}.")
+
+
 class BrokenRule(HoldfastError, RuntimeError):
     """Raised when a rule breaks its contract, as with weights that are not finite: the rule is wrong, not its input."""
 
@@ -107,6 +129,18 @@ def printable(text: str) -> str:
         else repr(letter)[1:-1]
         for letter in text
     )
+
+
+def closest(name: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str:
+    """The known name that was probably meant, empty if none is near; a synonym comes before a similar spelling.
+
+    >>> closest("weight", ["weights", "rng"]), closest("liars", ["byzantine", "lr"], {"liars": "byzantine"})
+    ('weights', 'byzantine')
+    """
+    if synonym := (synonyms or {}).get(name.lower()):
+        return synonym
+    folded = {one.lower(): one for one in known}
+    return next((folded[one] for one in difflib.get_close_matches(name.lower(), folded, 1, 0.5)), "")
 
 
 def article(noun: str) -> str:

@@ -6,6 +6,8 @@ distances, a `CoordinateRule` works on columns, and a `OnePass` rule sees update
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,7 +15,7 @@ import numpy as np
 
 from holdfast.choice import Choice, Weights, checked_weights
 from holdfast.contract import Distances, Rng, Stage
-from holdfast.errors import BadInput, BrokenRule
+from holdfast.errors import BadInput, BrokenRule, NoWeightedForm
 from holdfast.updates import Updates
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ class Mixing(Stage):
 
     def mix_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The same for workers of different mass, and the masses of the sums; a stage without such a form refuses."""
-        raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
+        raise NoWeightedForm.of(self)
 
     def distances_after(self, D: Distances, M: np.ndarray) -> Distances | None:
         """The squared distances of the centres to the points that M makes, where they follow from D; None: measure."""
@@ -51,7 +53,7 @@ class DistanceRule(Stage):
 
     def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights | Choice:
         """The same for workers of different mass, (points,); a rule without such a form refuses."""
-        raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
+        raise NoWeightedForm.of(self)
 
     def choose(
         self, D: Distances, rng: Rng | None = None, mass: np.ndarray | None = None, *, scale: float = 1.0
@@ -81,7 +83,7 @@ class CoordinateRule(Stage):
 
     def columns_by_mass(self, block: Any, mass: np.ndarray) -> Any:
         """The same for workers of different mass; a rule without such a form refuses."""
-        raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
+        raise NoWeightedForm.of(self)
 
     def used(self, block: Any) -> Any:
         """(n, b) -> (n,), the share of these columns in which each row was used."""
@@ -104,6 +106,12 @@ class OnePass(Stage):
         raise BrokenRule(f"{type(self).__name__} does not say what it does; define one_pass(self, updates).")
 
 
+def check_weighted(rule: Stage, option: str) -> None:
+    """Refuse a rule without a weighted form before its first round; the option is what the user can leave out."""
+    if not has_weighted_form(rule):
+        raise NoWeightedForm.of(rule, option=option)
+
+
 def has_weighted_form(rule: Stage) -> bool:
     """Whether a rule takes workers of different mass: all of its stages define what they do with masses."""
     return all(_defines_masses(stage) for stage in rule.stages())
@@ -118,6 +126,29 @@ def _defines_masses(stage: Stage) -> bool:
         case CoordinateRule():
             return type(stage).columns_by_mass is not CoordinateRule.columns_by_mass
     return False
+
+
+@contextmanager
+def drawing(stage: Stage, rng: object) -> Iterator[None]:
+    """Run a stage with this generator.
+
+    Raises
+    ------
+    BadInput
+        If `rng` is no generator, or is missing for a rule that draws.
+    BrokenRule
+        If the rule draws from the generator without saying so by `random = True`.
+    """
+    check_rng(stage, rng)
+    try:
+        yield
+    except AttributeError as error:  # None in the place of the generator
+        if rng is not None or error.obj is not None or not hasattr(Rng, error.name or ""):
+            raise
+        raise BrokenRule(
+            f"{stage!r} draws from rng without saying so; write random = True in the class that draws, and pass "
+            "rng=numpy.random.default_rng(seed)."
+        ) from error
 
 
 def check_rng(stage: Stage, rng: object) -> None:

@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack, get_args
 import numpy as np
 
 from holdfast.arrays import Array, device, is_array, kind, library, viewed
-from holdfast.errors import BadInput, article, listing
+from holdfast.errors import BadInput, article, closest, listing
 from holdfast.leaves import Places, leaf
 from holdfast.masses import read_masses
 from holdfast.places import fetch
@@ -44,13 +44,13 @@ class Reading(TypedDict, total=False):
 
 
 HINTS = {
-    "axis": "rows are workers and the first axis counts them, so transpose the array if columns are workers",
-    "device": "the answer is computed on the device where the updates are, so move them there",
-    "dim": "rows are workers and the first axis counts them, so transpose the array if columns are workers",
-    "dtype": "the answer has the dtype of the updates, so convert those",
-    "f": "f belongs to the rule, as in MeanwO(f=3)",
-    "n": "n is the number of updates",
-    "seed": "pass rng=numpy.random.default_rng(seed) to a rule that draws",
+    "axis": "rows are workers and the first axis counts them, so transpose the array if columns are workers.",
+    "device": "the answer is computed on the device where the updates are, so move them there.",
+    "dim": "rows are workers and the first axis counts them, so transpose the array if columns are workers.",
+    "dtype": "the answer has the dtype of the updates, so convert those.",
+    "f": "f belongs to the rule, as in MeanwO(f=3).",
+    "n": "n is the number of updates.",
+    "seed": "pass rng=numpy.random.default_rng(seed) to a rule that draws.",
 }
 """What to do instead of an argument that no rule takes."""
 
@@ -79,7 +79,9 @@ def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
         If X holds no updates, or updates of different structure without `like`.
     """
     if strange := sorted(reading.keys() - Reading.__annotations__.keys()):
-        raise BadInput(f"{who} was given {strange[0]}=; {HINTS.get(strange[0], 'leave it out')}.")
+        close = closest(strange[0], [*Reading.__annotations__, "rng", "start"])
+        advice = f"did you mean {close}=?" if close else "leave it out."
+        raise BadInput(f"{who} was given {strange[0]}=; {HINTS.get(strange[0], advice)}")
     like, measure, on_excess = reading.get("like"), reading.get("measure"), reading.get("on_excess", "refuse")
     check_on_excess(who, on_excess)
     if isinstance(X, Updates):

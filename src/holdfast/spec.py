@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.errors import BadInput, article
+from holdfast.arguments import misfit
+from holdfast.errors import BadInput, article, closest
 from holdfast.rules.base import Stage
 from holdfast.twophase import AGGREGATORS, TwoPhase
-from holdfast.values import misfit
 
 LONGEST = 2000
 NAMES_ELSEWHERE = {
@@ -180,13 +179,13 @@ def difference(name: str) -> str:
     return f"; {said}" if said else ""
 
 
-def unknown(name: str, known: Iterable[str], kind: str = "rule") -> str:
+def unknown(name: str, known: Iterable[str], kind: str = "rule", synonyms: Mapping[str, str] | None = None) -> str:
     """The sentence about a name that nobody knows: the closest name, or what a name of other libraries is here."""
-    folded = {one.lower(): one for one in known}
+    listed = list(known)
     elsewhere = {one.lower(): here for one, here in NAMES_ELSEWHERE.items()}
     if here := elsewhere.get(name.lower()):
-        more = difference(name) or ("" if here in folded.values() else f", which is no {kind}")
+        more = difference(name) or ("" if here in listed else f", which is no {kind}")
         return f"{name} is named {here} here{more}."
-    close = difflib.get_close_matches(name.lower(), folded, 1, 0.5)
-    hint = f"did you mean {folded[close[0]]}? " if close else ""
-    return f"{name} is no known {kind}; {hint}known are {', '.join(folded.values())}."
+    close = closest(name, listed, synonyms)
+    hint = f"did you mean {close}? " if close else ""
+    return f"{name} is no known {kind}; {hint}known are {', '.join(listed)}."

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from functools import wraps
-from inspect import signature
 from typing import TYPE_CHECKING, Self, TypeVar, dataclass_transform, final
 
+from holdfast.arguments import explain_arguments
 from holdfast.checks import Above, AtLeast, Count, NonNegative, Positive, Tolerance, WorkerIndex, check_fields
-from holdfast.definitions import check_decorated, check_init, check_methods, field_hint
-from holdfast.errors import BadInput, plural
+from holdfast.definitions import check_decorated, check_init, check_methods
+from holdfast.errors import BadInput
 
 __all__ = ["Above", "AtLeast", "Count", "NonNegative", "Positive", "Tolerance", "Value", "WorkerIndex", "value"]
 
@@ -25,45 +24,8 @@ def value(cls: type[T]) -> type[T]:
         made = dataclass(frozen=True, repr=False)(cls)
     except (TypeError, ValueError) as error:  # fields in a wrong order, defaults that can change
         raise BadInput(f"{cls.__name__} cannot be a value: {error}.") from None
-    _explain_arguments(made)
+    explain_arguments(made)
     return final(made)
-
-
-def _explain_arguments(cls: type) -> None:
-    """Let a call with arguments that do not fit say which are missing or unknown, as in `Krum needs f`."""
-    build: Callable[..., None] = vars(cls)["__init__"]
-
-    @wraps(build)
-    def __init__(self: object, *args: object, **kwargs: object) -> None:  # noqa: N807 - it is one
-        try:
-            build(self, *args, **kwargs)
-        except TypeError as error:
-            if why := misfit(cls, args, kwargs):
-                raise BadInput(why) from None
-            raise error
-
-    setattr(cls, "__init__", __init__)  # noqa: B010 - mypy allows no assignment to __init__
-
-
-def misfit(make: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> str:
-    """Why a function or class cannot be called with these arguments; nothing if it can."""
-    takes = signature(make)
-    try:
-        takes.bind(*args, **kwargs)
-    except TypeError:
-        name, names = make.__name__, list(takes.parameters)
-        form = f"{name}({', '.join(names)})"
-        if strange := [key for key in kwargs if key not in takes.parameters]:
-            hint = field_hint(make, strange[0])
-            return f"{name} was given {strange[0]}=, which it does not have; {hint or f'it is {form}'}."
-        if len(args) > len(names):
-            return f"{name} was given {len(args)} {plural(len(args), 'value')}; write it as {form}."
-        given = {*names[: len(args)], *kwargs}
-        needed = [key for key, one in takes.parameters.items() if one.default is one.empty and key not in given]
-        if not needed:
-            return f"{name} was given {next(key for key in names[: len(args)] if key in kwargs)} twice; it is {form}."
-        return f"{name} needs {' and '.join(needed)}; write it as {form}."
-    return ""
 
 
 @dataclass(frozen=True, repr=False)

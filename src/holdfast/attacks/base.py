@@ -147,6 +147,29 @@ class Attack(Value):
         """
         raise BadInput(f"{type(self).__name__} does not say what it sends; define __call__(self, seen).")
 
+    def harmless(self, n: int, b: int) -> str:
+        """Return why the attack does nothing if b of n workers are Byzantine; empty if it does something.
+
+        Parameters
+        ----------
+        n : int
+            How many workers there are.
+        b : int
+            How many of them are Byzantine.
+
+        Returns
+        -------
+        str
+            The reason, as a clause. A training puts it into its remarks.
+
+        Examples
+        --------
+        >>> from holdfast.attacks import ALIE
+        >>> ALIE().harmless(n=10, b=2)
+        'z_max is 0 if 2 of 10 workers are Byzantine, so they send the honest mean'
+        """
+        return ""
+
     def labels(self, y: np.ndarray, classes: int) -> np.ndarray:
         """Return the labels on which a Byzantine worker computes its own update.
 

@@ -189,6 +189,9 @@ class Spread(Attack):
     def labels(self, y: np.ndarray, classes: int) -> np.ndarray:
         return self.attack.labels(y, classes)
 
+    def harmless(self, n: int, b: int) -> str:
+        return self.attack.harmless(n, b)
+
     def __call__(self, seen: View) -> Rows:
         rows = read_rows(self.attack, seen)
         if not isinstance(rows, np.ndarray) or not len(rows):

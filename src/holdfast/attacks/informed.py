@@ -152,7 +152,8 @@ class ALIE(Attack):
     .. math:: \bar x_H - z_{\max} \sigma_H, \quad \Phi(z_{\max}) = \frac{n - b - s}{n - b},
               \quad s = \lfloor n/2 + 1 \rfloor - b
 
-    for b Byzantine workers, and 0 where the formula gives no positive number. A sneak.
+    for b Byzantine workers, and 0 where the formula gives no positive number: for b ≤ 2 if n is even, for b ≤ 1 if n
+    is odd. The attack then sends the honest mean, and a training remarks on it. A sneak.
 
     References
     ----------
@@ -173,8 +174,16 @@ class ALIE(Attack):
 
     def __call__(self, seen: View) -> Rows:
         mean, deviation = moments(seen.honest)
-        z = zmax(seen.n, len(seen.own)) if self.z is None else self.z
-        return copies(mean - z * deviation, seen.own)
+        return copies(mean - self._z(seen.n, len(seen.own)) * deviation, seen.own)
+
+    def harmless(self, n: int, b: int) -> str:
+        if self._z(n, b):
+            return ""
+        zero = f"z_max is 0 if {b} of {n} workers are Byzantine" if self.z is None else "z is 0"
+        return f"{zero}, so they send the honest mean"
+
+    def _z(self, n: int, b: int) -> float:
+        return zmax(n, b) if self.z is None else self.z
 
 
 def zmax(n: int, b: int) -> float:

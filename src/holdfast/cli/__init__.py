@@ -6,6 +6,13 @@ import io
 import os
 import sys
 
+OPTIONS_ELSEWHERE = {
+    **dict.fromkeys(("--f", "--b", "--byzantine", "--nb-byz"), "--liars"),
+    **dict.fromkeys(("--learning-rate", "--step-size"), "--lr"),
+    **dict.fromkeys(("--epochs", "--iterations"), "--rounds"),
+}
+"""Other words for options, which people try."""
+
 
 def main() -> None:
     """Run `holdfast`; whatever goes wrong is one line on stderr and exit code 2."""
@@ -29,6 +36,11 @@ def main() -> None:
     except click.exceptions.NoArgsIsHelpError as error:  # the help is the answer
         print(error.format_message())
         sys.exit(0)
+    except click.NoSuchOption as error:
+        known = [option for one in error.ctx.command.params for option in one.opts] if error.ctx else []
+        meant = OPTIONS_ELSEWHERE.get(error.option_name)
+        hint = f"No such option '{error.option_name}'. Did you mean '{meant}'?" if meant in known else None
+        _give_up(f"{hint or error.format_message()} See holdfast --help.")
     except click.ClickException as error:
         _give_up(f"{error.format_message()} See holdfast --help.")
     except (click.Abort, KeyboardInterrupt):

@@ -75,4 +75,5 @@ def show(report: Report) -> None:
         table.add_row(one.name, one.status.value, Text(one.explain()), style=STYLES[one.status])
     console = Screen()
     console.print(table)
-    console.print(Text(report.summary()), soft_wrap=True)
+    for line in (report.summary(), *report.remarks()):
+        console.print(Text(line), soft_wrap=True)

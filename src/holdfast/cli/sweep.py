@@ -64,6 +64,8 @@ def sweep(
     runs = those(read(file), only or [])
     if not runs:
         raise BadInput(f"{file} has no run that meets {', '.join(only or [])}; try --dry-run without --only.")
+    if not any(run.byzantine for run in runs.values()):
+        say(f"nobody lies in these runs: {file} sets neither rates nor byzantine above 0", err=True)
     runs_there, more = Store(store), varied(runs)
     if dry_run:
         for run in runs.values():

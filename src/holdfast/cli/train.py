@@ -50,6 +50,10 @@ def train(
     threads: Annotated[int, typer.Option(help="Torch threads; they change the last bits.", min=1)] = 1,
     every: Annotated[int, typer.Option(help="Rounds between evaluations.", min=1)] = 10,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
+    weights: Annotated[str, typer.Option(help="How much a worker counts: equal, or samples.")] = "equal",
+    declared: Annotated[
+        int | None, typer.Option(help="Training images that each liar says it has, with --weights samples.", min=1)
+    ] = None,
     certify: Annotated[bool, typer.Option("--certify", help="Certify every round; κ goes to the metrics.")] = False,
     no_lock: Annotated[
         bool, typer.Option("--no-lock", help="Take no locks; only if no other process works there.")
@@ -73,7 +77,7 @@ def train(
         model=model, device=device, threads=threads, every=every, seed=seed, weight_decay=weight_decay, clip=clip,
         present=present, train=images, test=tests,
     )  # fmt: skip
-    run = run.changed(byzantine=run.f if liars is None else liars)
+    run = run.changed(byzantine=run.f if liars is None else liars, weights=weights, declared=declared)
     place = free_folder(run) if out is None else out
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Screen(stderr=True)) as bar:

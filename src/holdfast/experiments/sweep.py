@@ -20,12 +20,14 @@ from holdfast.experiments.where import condition
 from holdfast.spec import unknown
 from holdfast.training import Run
 from holdfast.training.folder import set_damaged_aside
+from holdfast.training.run import SYNONYMS
 
 __all__ = ["read", "runs", "sweep"]
 
 Runs = dict[str, Run]
 PLURAL = {"rules": "rule", "attacks": "attack", "rates": "rate", "splits": "split", "seeds": "seed"}
 KNOWN = {one.name for one in fields(Run)} | {"rate"}
+WORDS = {word: "rates or byzantine" if field == "byzantine" else field for word, field in SYNONYMS.items()}
 MAX_RUNS = 100_000  # runs of a sweep
 
 
@@ -100,7 +102,7 @@ def runs(grid: Mapping[str, Any]) -> Runs:
     for name, given in grid.items():
         field = PLURAL.get(name, name)
         if field not in KNOWN:
-            raise BadInput(unknown(str(name), sorted(KNOWN | set(PLURAL)), "key of a sweep"))
+            raise BadInput(unknown(str(name), sorted(KNOWN | set(PLURAL)), "key of a sweep", WORDS))
         if field in axes:
             raise BadInput(f"a sweep was given {field!r} twice, as {name!r} too; say it once.")
         axes[field] = (

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, NoWeightedForm
 from holdfast.masses import farthest_taken, heaviest, nearest_mass
 from holdfast.rules.base import Choice, DistanceRule, Distances, Rng, Tolerance, Weights, value
 from holdfast.values import AtLeast, Count
@@ -284,7 +284,7 @@ class MeanwO(DistanceRule):
 def refuse_all_ties(rule: CenterwO | MeanwO) -> None:
     """With weights the last vector is split, so no tie can be left."""
     if rule.ties == "all":
-        raise BadInput(f"{rule!r} has no weighted form, since ties='all' splits no vector; leave ties or weights out.")
+        raise NoWeightedForm.of(rule, "ties='all' splits no vector")
 
 
 def concentrated_mass(D: Distances, sets: np.ndarray, mass: np.ndarray, amount: float) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from holdfast.arrays import Array, detached, is_array, library, namespace
 from holdfast.decision import Decision, announced
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, NoWeightedForm
 from holdfast.geometry import distances
 from holdfast.kinds import check_rng
 from holdfast.points import Points
@@ -110,7 +110,7 @@ class StreamCenterwO(OnePass):
         if isinstance(X, Updates) or library(X) is not None:
             return announced(self.one_pass(read(X, repr(self), **reading)))
         if reading.get("weights") is not None:
-            raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
+            raise NoWeightedForm.of(self)
         stream = self.open(reading.get("like"), on_excess=reading.get("on_excess", "refuse"))
         stream.names = reading.get("names")
         for update in X:
@@ -119,7 +119,7 @@ class StreamCenterwO(OnePass):
 
     def one_pass(self, updates: Updates) -> Decision:
         if updates.mass(updates.sound()) is not None:
-            raise BadInput(f"{self!r} has no weighted form; leave the weights out.")
+            raise NoWeightedForm.of(self)
         updates.look()
         stream = self.open(on_excess=updates.on_excess)
         stream.form, stream.n, stream.dropped = updates, updates.n, updates.dropped()

@@ -15,7 +15,7 @@ from holdfast.guarantees.criteria import worst
 from holdfast.guarantees.instances import structured
 from holdfast.testing.hostile import CASES, NEAR, Hostile, require_near, require_vector
 from holdfast.testing.laws import LAWS, Aggregate, Array, DoesNotApply, LawBroken, Rng, require_close
-from holdfast.testing.report import SECONDS, Plan, Report, Test, run_all
+from holdfast.testing.report import ROBUSTNESS, SECONDS, Plan, Report, Test, run_all
 from holdfast.testing.rounds import KINDS, attacked, gaussian
 
 COORDINATES = 6
@@ -35,7 +35,8 @@ class Subject:
     """What is checked: the call, the round's size, and what is known about it.
 
     `excuses` has the names of laws that are not promised, each with its reason. `kappa` is a proved constant, `near`
-    how many honest radii the answer may be away from the honest mean (None: any number).
+    how many honest radii the answer may be away from the honest mean (None: any number, for the reason `excuses` has
+    under "robustness").
     """
 
     call: Callable[[Any], Any]
@@ -55,6 +56,9 @@ class Subject:
         yield self._oracle_plan()
         yield self._constant_plan()
         yield from map(self._hostile_plan, CASES)
+        if self.near is None:
+            sentence = "f hostile rows do not move the answer far from the honest mean."
+            yield Plan(ROBUSTNESS, sentence, None, self.excuses[ROBUSTNESS])
         for name, given in STRANGE.items():
             sentence = f"Input of this kind is refused with an error: {name}."
             yield Plan(name, sentence, self.refuses(given), self.excuses.get("refusals", ""), 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from holdfast.contract import Stage
+from holdfast.definitions import is_ours
 from holdfast.guarantees.bounds import bounds
 from holdfast.kinds import CoordinateRule, OnePass
 from holdfast.rules import MDA, Bulyan, Krum, MeanwO, MoNNA, MultiKrum
@@ -70,9 +71,17 @@ def trusted(rule: Stage) -> tuple[int, ...]:
     return tuple(stage.pivot for stage in rule.stages() if isinstance(stage, MoNNA))
 
 
-def claims(rule: Stage) -> bool:
-    """Whether a rule claims to withstand Byzantine workers: it has an f, or it withstands every f < n/2."""
-    return rule.tolerance() is not None or rule.majority
+def unclaimed(rule: Stage, kappa: float | None) -> str:
+    """Why a rule need not stay near the honest mean; empty if it must: it has an f, or it withstands every f < n/2.
+
+    >>> from holdfast import Average
+    >>> unclaimed(Average(), None)
+    'has no f, so robustness was not checked'
+    """
+    if rule.tolerance() is None and not rule.majority:
+        how = "; declare f: Tolerance in its class, or set majority = True if it withstands every f < n/2"
+        return f"has no f, so robustness was not checked{'' if is_ours(type(rule)) else how}"
+    return "has no finite κ, so its distance to the honest mean was not checked" if kappa == inf else ""
 
 
 def constant(rule: Stage, n: int, f: int) -> float | None:

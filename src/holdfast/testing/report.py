@@ -18,6 +18,7 @@ from holdfast.testing.laws import DoesNotApply, LawBroken
 
 Test = Callable[[np.random.Generator], None]
 SECONDS = 10  # of processor time that a check may take on one seed
+ROBUSTNESS = "robustness"  # the name of the line that says why closeness to the honest mean was not checked
 LONGEST = 160  # characters of another library's message that are shown
 
 
@@ -130,6 +131,10 @@ class Report:
         counts = ", ".join(f"{len(checks)} {status.value}" for status in Status if (checks := self.having(status)))
         return f"{self.subject}, n = {self.n}, f = {self.f}: {counts}"
 
+    def remarks(self) -> list[str]:
+        """Return what a reader of the summary must also know: one sentence if robustness was not checked."""
+        return [f"{self.subject} {check.detail}." for check in self.checks if check.name == ROBUSTNESS]
+
     def rows(self) -> list[tuple[str, str, str]]:
         """Return name, status and detail of each check."""
         return [(check.name, check.status.value, check.explain()) for check in self.checks]
@@ -137,7 +142,7 @@ class Report:
     def __str__(self) -> str:
         wide = [max(len(row[column]) for row in self.rows()) for column in range(2)]
         lines = [f"{name:<{wide[0]}}  {status:<{wide[1]}}  {detail}" for name, status, detail in self.rows()]
-        return "\n".join([self.summary(), *lines])
+        return "\n".join([self.summary(), *self.remarks(), *lines])
 
     def record(self) -> dict[str, Any]:
         """Return the same as plain values, for JSON."""

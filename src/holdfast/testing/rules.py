@@ -14,7 +14,7 @@ from holdfast.testing import promises
 from holdfast.testing.aggregators import COORDINATES, Subject, check_size
 from holdfast.testing.hostile import NEAR
 from holdfast.testing.laws import Aggregate, Array, LawBroken, Rng, require_close
-from holdfast.testing.report import Plan, Report, Test, run_all
+from holdfast.testing.report import ROBUSTNESS, Plan, Report, Test, run_all
 from holdfast.testing.rounds import gaussian
 from holdfast.testing.weights import weight_plans
 
@@ -34,8 +34,9 @@ def check_rule(
 
     The rule says by its class what it promises: a rule on coordinates need not turn with the vectors, a rule with a
     length need not scale with them. Everything else must hold: the laws, the proved constant where one is known, and
-    an answer that stays finite, and near the honest mean, when f rows are hostile. If the rule has a weighted form, the
-    laws of weights must hold too; otherwise the report says that it has none.
+    an answer that stays finite, and near the honest mean, when f rows are hostile. A rule without a field f and
+    without `majority = True` does not claim to stay near. The report says that this was not checked. If the rule has a
+    weighted form, the laws of weights must hold too; otherwise the report says that it has none.
 
     Parameters
     ----------
@@ -89,7 +90,8 @@ def check_rule(
 def _subject(rule: Stage, n: int, f: int, oracle: Aggregate | None, not_promised: Mapping[str, str]) -> Subject:
     kappa = promises.constant(rule, n, f)
     excuses = promises.excuses(rule)
-    near = None if not promises.claims(rule) or kappa == inf else max(NEAR, sqrt(kappa or 0.0))
+    near = None if promises.unclaimed(rule, kappa) else max(NEAR, sqrt(kappa or 0.0))
+    excuses[ROBUSTNESS] = promises.unclaimed(rule, kappa)
     if kappa is None:
         excuses["constant"] = "no constant κ is known"
     elif kappa == inf:

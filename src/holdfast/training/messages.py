@@ -12,6 +12,7 @@ from holdfast.attacks.base import lengths
 from holdfast.attacks.sent import is_finite, list_messages, read_rows, require_finite
 from holdfast.errors import BadInput
 from holdfast.training.run import Run
+from holdfast.training.samples import ALIKE, weighs_alike
 from holdfast.training.state import State
 from holdfast.training.task import Task
 
@@ -38,7 +39,8 @@ def gather(run: Run, task: Task, state: State, t: int) -> Sent:
     if run.present is not None:
         who = np.sort(generator(run, PRESENT, t).choice(run.workers, run.present, replace=False))
     fresh, failed = task.updates(state.model.copy(), who, t)
-    events = [f"failed: {worker}: {why}" for worker, why in failed.items()]
+    events = [ALIKE] if t == 0 and weighs_alike(run, task) else []
+    events += [f"failed: {worker}: {why}" for worker, why in failed.items()]
     if getattr(task, "reuses", False):  # rows of its own making, which may be written to
         rows, strange = fresh, dict[int, str]()
     elif len(fresh) != len(who):

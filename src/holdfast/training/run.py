@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from holdfast.arguments import explain_arguments
 from holdfast.attacks import NAMED, Attack, NoAttack
 from holdfast.attacks.voters import VOTERS, Voter, WorseLoss
 from holdfast.checks import check_whole
@@ -40,6 +41,13 @@ COUNTS = {
 }
 OPTIONAL = {"draw": 0, "train": 1, "test": 1, "present": 1, "vote_batch": 1, "declared": 1}
 LATER = ("weights", "declared")  # fields that older records do not have; at their defaults they stay out of a record
+SYNONYMS = {
+    **dict.fromkeys(("liars", "f", "b", "n_byzantine", "nb_byz", "nb_byzantine", "num_byzantine"), "byzantine"),
+    **dict.fromkeys(("n", "clients", "nodes", "n_workers", "nb_workers", "num_workers", "num_clients"), "workers"),
+    **dict.fromkeys(("epochs", "iterations", "n_rounds", "nb_steps", "num_rounds"), "rounds"),
+    **{"aggregator": "rule", "dataset": "data", "learning_rate": "lr", "step_size": "lr", "local_steps": "steps"},
+}
+"""Other words for fields of `Run`, which people try."""
 MAX_COUNT, HUGE = 2**31 - 1, 1e100
 NUMBERS = {"lr": True, "momentum": False, "weight_decay": False, "shrink": True}
 
@@ -321,6 +329,9 @@ class Run:
             strange = sorted(set(given) - known) if isinstance(given, dict) else type(given).__name__
             raise BadInput(f"the record of a run was given {strange}; it has {', '.join(sorted(known))}.")
         return Run(**given)
+
+
+explain_arguments(Run, SYNONYMS)
 
 
 def _rules(given: Any) -> bool:

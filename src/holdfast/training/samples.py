@@ -5,17 +5,31 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast.errors import BadInput
+from holdfast.kinds import check_weighted
 from holdfast.masses import Masses, cap, read_masses
 from holdfast.training.run import Run
 from holdfast.training.task import Task
+from holdfast.twophase import TwoPhase
+
+ALIKE = "all workers count alike, so weights='samples' changes nothing"
 
 
 def check_samples(run: Run, task: Task) -> None:
-    """Refuse a run by sample counts of a task that does not know them."""
-    if run.weights == "samples" and getattr(task, "samples", None) is None:
+    """Refuse a run by sample counts if the task does not know them, or a rule has no weighted form."""
+    if run.weights == "equal":
+        return
+    for rule in (run.rule.inner, run.rule.outer) if isinstance(run.rule, TwoPhase) else (run.rule,):
+        check_weighted(rule, "weights='samples'")
+    if getattr(task, "samples", None) is None:
         raise BadInput(
             f"{type(task).__name__} does not know its workers' sample counts; give it samples=, one number each."
         )
+
+
+def weighs_alike(run: Run, task: Task) -> bool:
+    """Whether sample counts are the weights, and all workers count alike all the same."""
+    masses = declared_masses(run, task, np.arange(run.workers))
+    return masses is not None and bool((masses.weights == masses.weights[0]).all())
 
 
 def declared_masses(run: Run, task: Task, who: np.ndarray) -> Masses | None:

@@ -117,7 +117,8 @@ class Result:
         -------
         list of str
             One text for each of these: more workers are Byzantine than the rule tolerates; an attack was set, but no
-            worker is Byzantine; no message of a Byzantine worker reached the rule; all rounds were skipped.
+            worker is Byzantine; the attack does nothing with so few (`Attack.harmless`); no message of a Byzantine
+            worker reached the rule; all rounds were skipped; `weights="samples"` changes nothing.
         """
         return [*remarks_on_run(self.run), *remarks_on_rounds(self.run, self.lines)]
 
@@ -178,7 +179,8 @@ def train(
     Notes
     -----
     A run with more Byzantine workers than the rule tolerates is carried out. The log warns of it, and so does the text
-    of the result (`Result.remarks`). The same holds for an attack without a Byzantine worker.
+    of the result (`Result.remarks`). The same holds for an attack that does nothing with these
+    numbers of workers.
 
     Examples
     --------

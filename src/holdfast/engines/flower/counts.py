@@ -10,9 +10,9 @@ from flwr.app import Message
 
 from holdfast.contract import Stage
 from holdfast.engines.flower.metrics import reported
-from holdfast.engines.weighing import check_weighted
 from holdfast.errors import BadInput
 from holdfast.jsonable import finite_or_none
+from holdfast.kinds import check_weighted
 from holdfast.masses import Masses, cap, read_masses
 
 Cap = float | Literal["off"] | None

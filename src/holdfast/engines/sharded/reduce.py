@@ -13,8 +13,8 @@ from torch import Tensor
 from holdfast.decision import Decision
 from holdfast.driver import decide
 from holdfast.engines.sharded.wire import Exchange, Layout, Weights, Wire
-from holdfast.engines.weighing import check_weighted
 from holdfast.errors import BadInput
+from holdfast.kinds import check_weighted
 from holdfast.rules.base import Stage
 from holdfast.twophase import Candidates, TwoPhase
 
