@@ -100,7 +100,6 @@ def list_paper_attacks(text: bool = True, n: int = 35) -> dict[str, Attack]:
 __all__ = [
     "ALIE",
     "ATTACKS",
-    "NAMED",
     "PGA",
     "VOTERS",
     "Attack",
