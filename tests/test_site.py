@@ -198,7 +198,7 @@ def test_every_command_and_public_name_has_its_place(site: Path) -> None:
     for name in (*COMMANDS, "flower-report"):
         assert f'id="holdfast-{name}"' in text, name
     text = (site / "api.html").read_text()
-    late = {"Run": "training.Run", "train": "training.train"}
+    late = {name: f"{path}.{name}".removeprefix("holdfast.") for name, path in holdfast._LATE.items()}
     for name in set(holdfast.__all__) - {*holdfast._NAMESPACES}:
         assert f'id="holdfast.{late.get(name, name)}"' in text, name
     for path in ("training.train", "training.Workers", "engines.flower.vote", "experiments.store.Store"):

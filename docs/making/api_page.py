@@ -27,6 +27,7 @@ MODULES = (
     "holdfast.guarantees.choose",
     "holdfast.guarantees.criteria",
     "holdfast.guarantees.estimate",
+    "holdfast.guarantees.profile",
     "holdfast.guarantees.rates",
     "holdfast.guarantees.convergence",
     "holdfast.guarantees.vote",
