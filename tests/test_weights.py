@@ -518,6 +518,47 @@ class TestConstants:
             assert ours.value * (1 - 1e-9) <= promise.ours.value <= ours.value * 1.01
             assert promise.least == pytest.approx(plain[name].least, rel=1e-2)
 
+    @pytest.mark.parametrize("x", [0.15, 0.25, 0.3])
+    def test_the_constants_are_those_of_the_page(self, x: float) -> None:
+        n, q, h, u = 20, 1 - 2 * x, 1 - x, min(1 / 20, (1 - 2 * x) / 3)
+        near, g, p = x / q, min(np.sqrt(2), np.sqrt(h / q)), q - u
+        centre = (np.sqrt(2) * h / q + np.sqrt(near)) ** 2
+        page = {
+            CWTM(2): near,
+            CWM(): 1 / q,
+            GeometricMedian(): 1 / q,
+            MeanExact(2): 4 * near,
+            MeanwO(2): near * (1 + g) ** 2,
+            NearestTo(CWTM(2)): near * (1 + np.sqrt(1 + near)) ** 2,
+            MeaMed(2): near * (1 + np.sqrt(1 + 1 / q)) ** 2,
+            MedianwO(2): near * (1 + np.sqrt(1 + centre)) ** 2,
+            Medoid(): 2 * h**2 / q**2,
+            Krum(2): (np.sqrt(2 * h) + np.sqrt(x + u)) ** 2 / p,
+            Krum(2, others="n-f-1"): (np.sqrt(2 * h) + np.sqrt(x)) ** 2 / q,
+            MultiKrum(2): (np.sqrt(2 * x / p) + x / h * np.sqrt((x + u) / p) + np.sqrt(x * q) / h) ** 2,
+            NNM(2) >> CWTM(2): (1 + np.sqrt(2)) ** 2 * near * (1 + near),
+        }
+        reach = {
+            CWTM(2): min(x / h * np.sqrt(3), np.sqrt(near / 2)),
+            CenterwO(2): 3 * x / h,
+            Medoid(): h / q,
+            MeanwO(2): min(g * np.sqrt(x / (2 * q)) + x / h, 2 * x / h * (1 + np.sqrt(h / q))),
+            Krum(2): np.sqrt((h - u) / p) + (x + u) / h,
+        }
+        for name, constants in (("kappa", page), ("lambda", reach)):
+            for rule, wanted in constants.items():
+                ours = bounds(rule, n, 2, 3, share=x)[name].ours
+                assert ours is not None
+                assert ours.value == pytest.approx(wanted, rel=1e-6), (name, rule)
+        xi = bounds(MeanExact(2), n, 2, 3, share=x)["xi"].ours
+        assert xi is not None
+        assert xi.value == pytest.approx(near * (1 + np.sqrt(3)) ** 2)
+
+    def test_a_share_next_to_one_half_is_no_error(self) -> None:
+        kappa = bounds(CWTM(1), 3, share=float(np.nextafter(0.5, 0)))["kappa"].ours
+        assert kappa is not None
+        assert 1e15 < kappa.value < np.inf
+
     def test_the_constant_of_the_trimmed_mean_is_reached(self) -> None:
         """Of weights 2, 1, 2 the mass 3 is at 0. The set of the 2 at 1 and the 1 at 0 is as far as κ allows."""
         X, w = np.array([[1.0], [0.0], [0.0]]), (2.0, 1.0, 2.0)
@@ -714,6 +755,13 @@ class TestTraining:
         robust = run.changed(rule="MeanwO(f=1)")
         true, lied = (train(one, task=self.task()).model[0] for one in (robust, robust.changed(declared=10**9)))
         assert abs(true - lied) < 1.0
+
+    def test_a_training_with_weights_is_certified(self) -> None:
+        run = Run(rule="MeanwO(f=1)", workers=7, rounds=1, lr=1.0, momentum=0.0, weights="samples")
+        kappa = train(run, task=self.task(), certify=True).lines[0]["kappa"]
+        X = -np.arange(7.0)[:, None] * np.ones(3)
+        decision = MeanwO(1).decide(X, weights=cap(self.SAMPLES, f=1))
+        assert kappa == pytest.approx(certificate(decision).kappa)
 
     def test_old_records_keep_their_keys(self) -> None:
         run = Run(rule="MeanwO(f=1)")

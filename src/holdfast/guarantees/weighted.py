@@ -1,7 +1,7 @@
 """What is proved if workers count differently: the constants of copies, in the limit of many copies.
 
 A weight is a number of copies, and only proportions count. So the constants of W copies of which a may be Byzantine
-hold for every W with the same share a/W, also in the limit (docs/weights.md). They are computed here for 2^50 copies,
+hold for every W with the same share a/W, also in the limit (docs/weights.md). They are computed here for 2^60 copies,
 where the limit is reached to float64.
 """
 
@@ -16,7 +16,7 @@ from holdfast.kinds import has_weighted_form
 from holdfast.rules import NNM, CenterwO, Krum, MeanwO, MultiKrum, NearestTo
 from holdfast.rules.base import Chain, Stage
 
-COPIES = 2**50  # counts such as h - 1 and h then differ by rounding alone
+COPIES = 2**60  # counts such as h - 1 and h then differ by rounding, and no share below 1/2 is rounded to it
 
 
 def copies_of(share: object, rule: Stage, n: int) -> int:
