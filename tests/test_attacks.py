@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Any
 
@@ -67,6 +68,7 @@ from holdfast.attacks import (
 from holdfast.attacks.hidden import Direction
 from holdfast.attacks.informed import moments, zmax
 from holdfast.testing.laws import close
+from holdfast.values import value
 from tests.rules_under_test import EXACT, RULES, calls
 
 EVERY: list[Attack] = [
@@ -203,6 +205,52 @@ def test_alie_stands_where_baruch_et_al_say(n: int) -> None:
             mid = (low + high) / 2
             low, high = (mid, high) if NormalDist().cdf(mid) < (n - b - s) / (n - b) else (low, mid)
         assert zmax(n, b) == pytest.approx(max(0.0, low), abs=1e-9)
+
+
+def test_an_attack_on_an_array_met_an_attribute_error() -> None:
+    @value
+    class Mine(Attack):
+        def __call__(self, seen: View) -> Any:
+            return seen.own
+
+    for attack in (Empire(scale=0.1), Spread(Zero()), PGA(), Mine()):
+        with pytest.raises(
+            BadInput, match=r"was given a ndarray; pass View\(honest=\.\.\., own=\.\.\.\), with one row"
+        ):
+            attack(np.ones((4, 2)))  # type: ignore[arg-type]
+
+
+def test_a_view_in_the_place_of_rows_names_its_fields() -> None:
+    with pytest.raises(
+        AttributeError, match=r"^a View has no mean; it has honest, own, .*; write seen\.honest\.mean\.$"
+    ):
+        view().mean(axis=0)
+    assert not hasattr(view(), "colour")
+    assert pickle.loads(pickle.dumps(view())).n == view().n
+
+
+@pytest.mark.parametrize("attack", [Empire(), ALIE(), SignFlip(), MinMax(), PGA()], ids=repr)
+def test_torch_rows_in_a_view_met_an_attribute_error(attack: Attack) -> None:
+    torch = pytest.importorskip("torch")
+    seen = view(h=7, b=3)
+    rows: Any = [torch.as_tensor(row) for row in seen.own]
+    other = replace(seen, honest=torch.as_tensor(seen.honest).requires_grad_(), own=rows)
+    assert np.array_equal(attack(other), attack(seen))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ({"own": np.ones(5)}, r"own of shape \(5,\) and type float64; pass one row for each worker, shape \(k, d\)"),
+        ({"own": np.ones((2, 4))}, r"honest of shape \(9, 5\) and own of shape \(2, 4\); give rows of one length"),
+        ({"own": "abc"}, r"own of shape \(3,\) and type <U1"),
+        ({"own": None}, "own = a NoneType"),
+        ({"honest": [np.ones(2), np.ones(3)]}, "honest = a list"),
+    ],
+)
+def test_a_view_of_no_rows_was_accepted(rows: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=f"^a View was given {said}"):
+        replace(view(), **rows)
 
 
 @pytest.mark.parametrize("n", range(3, 40))

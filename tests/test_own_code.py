@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from holdfast import BadInput
+from holdfast.cli.own import parse_own
+from holdfast.experiments.store import Store
 from holdfast.testing import find_aggregator
 from tests import children
 from tests.test_cli import run
@@ -80,6 +82,12 @@ def test_a_rule_of_ones_own_aggregates_and_is_compared(shelf: Path) -> None:
     assert "NNM(f=4) >> Crowd(f=4)" in said
 
 
+@pytest.mark.parametrize("name", ["NNM(f=2) >> mine/my_rules.py:Crowd(f=2)", "mine/my_rules.py:NNM(f=2) >> Crowd(f=2)"])
+def test_the_file_of_a_rule_may_stand_before_any_stage(shelf: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shelf)
+    assert repr(parse_own(name)) == "NNM(f=2) >> Crowd(f=2)"
+
+
 @pytest.mark.parametrize("rule", ["mine/my_rules.py:Crowd(f=2)", "mine/my_rules.py:Crowd", "here:Crowd"])
 def test_a_rule_of_ones_own_is_checked_as_a_rule(shelf: Path, rule: str) -> None:
     assert "Crowd(f=2), n = 11, f = 2: " in run(f"holdfast check '{rule}'", shelf)
@@ -126,8 +134,35 @@ def test_the_text_of_a_rule_still_runs_nothing(shelf: Path) -> None:
     (shelf / "marks.py").write_text("open('ran', 'w').close()")
     call = "from holdfast import Run; Run(rule='marks.py:Crowd(f=1)')"
     done = children.run([sys.executable, *shlex.split(f'-c "{call}"')], cwd=shelf)
-    assert "is no rule" in done.stderr
+    assert "'marks.py:Crowd(f=1)' names a rule of your own, and a text runs no code" in done.stderr
+    (shelf / "s.toml").write_text("rules = ['marks.py:Crowd(f=1)']\nbyzantine = 1\n")
+    said = run("holdfast sweep s.toml", shelf, code=2)
+    assert "s.toml: 'marks.py:Crowd(f=1)' names code of your own; add --own-code, which runs it." in said
     assert not (shelf / "ran").exists()
+
+
+def test_a_sweep_file_called_a_rule_of_ones_own_no_rule(shelf: Path) -> None:
+    pytest.importorskip("torch")
+    rules = "['MeanwO(f={f})', 'mine/my_rules.py:Crowd(f={f})', 'NNM(f={f}) >> mine/my_rules.py:Crowd(f={f})']"
+    attacks = "['SignFlip()', 'mine/my_rules.py:Back()']"
+    (shelf / "s.toml").write_text(f"rules = {rules}\nattacks = {attacks}\nrates = 0.3\nworkers = 7\nrounds = 1\n")
+    assert "6 of 6 done" in run("holdfast sweep s.toml --own-code --jobs 1", shelf)
+    found = {(repr(entry.run.rule), repr(entry.run.attack)) for entry in Store(shelf / "runs").read()[0]}
+    rules_run = ("MeanwO(f=2)", "Crowd(f=2)", "NNM(f=2) >> Crowd(f=2)")
+    assert found == {(rule, attack) for rule in rules_run for attack in ("SignFlip()", "Back()")}
+
+
+def test_a_function_of_ones_own_was_taken_for_the_name_of_another_library(shelf: Path) -> None:
+    said = run("holdfast train --rule mine/my_rules.py:median", shelf, code=2)
+    assert "median of mine/my_rules.py is a function, no rule; write a class that inherits from DistanceRule" in said
+
+
+@pytest.mark.parametrize("attack", ["mine/my_rules.py:Back()", "mine/my_rules.py:Back"])
+def test_an_attack_was_checked_as_if_it_were_a_rule(shelf: Path, attack: str) -> None:
+    done = children.run(children.holdfast("check", attack), cwd=shelf, env=children.WIDE)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "Back() is an attack; these are the checks for attacks\n"
+    assert "Back(), n = 11, f = 2: 14 passed" in done.stdout
 
 
 def test_a_file_is_run_once_and_two_files_of_one_name_are_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from holdfast.rules.base import Stage
 from holdfast.twophase import AGGREGATORS, TwoPhase
 
 LONGEST = 2000
+CODE = re.compile(r"(\.py|\w):[A-Za-z_]")  # a file or module before a name
 NAMES_ELSEWHERE = {
     "ALittleIsEnough": "ALIE",
     "CClip": "CenteredClipping",
@@ -88,6 +90,9 @@ def parse(text: str, catalogue: Mapping[str, Any] | None = None, kind: str = "ru
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         if isinstance(error, BadInput):
             raise
+        if CODE.search(text):
+            whose = f"{article(kind)} of your own, and a text runs no code"
+            raise BadInput(f"{text!r} names {whose}; import the class and pass a value.") from None
         chained = " or NNM(f=3) >> Krum(f=3)" if "NNM" in known else ""
         raise BadInput(f"{text!r} is no {kind}; write one as {usual}{chained}.") from None
 

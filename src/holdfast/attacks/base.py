@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import wraps
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
+from holdfast.arrays import is_array, viewed
 from holdfast.driver import decide
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, article
+from holdfast.places import fetch
 from holdfast.reading import read
 from holdfast.rules import Average
 from holdfast.twophase import TwoPhase
@@ -30,9 +33,9 @@ class View:
 
     Parameters
     ----------
-    honest : numpy.ndarray of shape (h, d)
-        The honest workers' rows.
-    own : numpy.ndarray of shape (b, d)
+    honest : array of shape (h, d), or list of h vectors
+        The honest workers' rows, of numpy, torch, JAX and other libraries. An attack sees them as a numpy array.
+    own : array of shape (b, d), or list of b vectors
         The rows that the Byzantine workers would send if they were honest.
     rule : Stage or TwoPhase
         The server's rule.
@@ -50,7 +53,7 @@ class View:
     Raises
     ------
     BadInput
-        If there are no honest rows.
+        If there are no honest rows, or if these are no rows of real numbers of one length.
 
     Examples
     --------
@@ -70,8 +73,18 @@ class View:
     step: float = 1.0
 
     def __post_init__(self) -> None:
+        for name in ("honest", "own"):
+            object.__setattr__(self, name, _read(getattr(self, name), name))
         if not len(self.honest):
             raise BadInput("a View was given no honest rows; an attack needs somebody to attack.")
+        if len(self.own) and self.own.shape[1] != self.honest.shape[1]:
+            shapes = f"{self.honest.shape} and own of shape {self.own.shape}"
+            raise BadInput(f"a View was given honest of shape {shapes}; give rows of one length.")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        has = "honest, own, rule, f, n, rng, start, losses and step"
+        how = f"; write seen.honest.{name}" if hasattr(np.ndarray, name) else ""
+        raise AttributeError(f"a View has no {name}; it has {has}{how}.", name=name, obj=self)
 
     @property
     def n(self) -> int:
@@ -98,6 +111,37 @@ class View:
         rules = (self.rule.inner, self.rule.outer) if isinstance(self.rule, TwoPhase) else (self.rule,)
         updates = read(X, repr(self.rule))
         return [decide(rule, updates, rng=_generator(), start=self.start, explain=False).value for rule in rules]
+
+
+def _read(given: Any, name: str) -> Rows:
+    """Rows of any library as a numpy array of shape (k, d)."""
+    wanted = "pass one row for each worker, shape (k, d)"
+    try:
+        rows = fetch(viewed(given)) if is_array(given) else np.stack([_fetch_row(row) for row in given])
+    except Exception as error:  # whatever an array says when it is looked at
+        if isinstance(given, (list, tuple)) and not given:
+            return np.empty((0, 0))
+        raise BadInput(f"a View was given {name} = {article(type(given).__name__)}; {wanted}.") from error
+    if rows.ndim != 2 or rows.dtype.kind not in "fiu":
+        raise BadInput(f"a View was given {name} of shape {rows.shape} and type {rows.dtype}; {wanted}.")
+    return rows
+
+
+def _fetch_row(row: Any) -> np.ndarray:
+    return fetch(viewed(row)) if is_array(row) else np.asarray(row)
+
+
+def _check_view(call: Callable[[Any, View], Any]) -> Callable[[Any, View], Any]:
+    """The same attack, which refuses what is no View with a sentence."""
+
+    @wraps(call)
+    def checked(self: object, seen: View) -> Any:
+        if not isinstance(seen, View):
+            form = "View(honest=..., own=...), with one row for each honest and for each Byzantine worker"
+            raise BadInput(f"{self!r} was given {article(type(seen).__name__)}; pass {form}.")
+        return call(self, seen)
+
+    return checked
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,6 +175,11 @@ class Attack(Value):
     formula: ClassVar[str] = ""
     source: ClassVar[str] = ""
     hostile: ClassVar[bool] = False  # sends on purpose what cannot be used
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__call__" in vars(cls):
+            setattr(cls, "__call__", _check_view(vars(cls)["__call__"]))  # noqa: B010 - mypy allows no assignment
 
     def __call__(self, seen: View) -> Any:
         """Return what the Byzantine workers send.

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from holdfast.attacks import NAMED, Attack
 from holdfast.cli.example import example
 from holdfast.cli.live import carrier, counted, failures, named, varied, watch
+from holdfast.cli.own import names_code, parse_own
 from holdfast.cli.wide import say
 from holdfast.disk import write_text
 from holdfast.errors import BadInput
 from holdfast.experiments.pool import cores
 from holdfast.experiments.store import Store
+from holdfast.experiments.sweep import Readers, read
 from holdfast.experiments.sweep import only as those
-from holdfast.experiments.sweep import read
 from holdfast.experiments.sweep import sweep as carry_out
 from holdfast.training.folder import NO_LOCK
 
@@ -31,6 +34,19 @@ workers = 10
 rounds = 30
 momentum = 0.9
 """
+
+
+READERS: Readers = {"rule": parse_own, "attack": partial(parse_own, catalogue=NAMED, kind="attack", base=Attack)}
+
+
+def _without_code(text: str) -> str:
+    """The text as it is, if it names no code."""
+    if names_code(text):
+        raise BadInput(f"{text!r} names code of your own; add --own-code, which runs it.")
+    return text
+
+
+CAUTIOUS: Readers = dict.fromkeys(READERS, _without_code)
 
 
 @example("holdfast sweep sweep.toml --sample")
@@ -48,6 +64,9 @@ def sweep(
     no_lock: Annotated[
         bool, typer.Option("--no-lock", help="Take no locks; only if no other process works there.")
     ] = False,
+    own_code: Annotated[
+        bool, typer.Option("--own-code", help="Allow rules and attacks as FILE.py:RULE; this runs the code they name.")
+    ] = False,
     sample: Annotated[
         bool, typer.Option("--sample", help="First write an example to FILE, if it is not there.")
     ] = False,
@@ -55,13 +74,14 @@ def sweep(
     """Run rules x attacks x rates x splits x seeds, each in a folder of its own in the store.
 
     Interrupted or killed, the same command goes on where it was. A run that fails is reported, and the others go on.
+    With --own-code, the file may name rules and attacks of your own, as rules = ['my_rules.py:Crowd(f={f})'].
     """
     if no_lock:
         os.environ[NO_LOCK] = "1"
     if sample and not file.exists():
         write_text(file, SAMPLE)
         say(f"wrote {file}", err=True)
-    runs = those(read(file), only or [])
+    runs = those(read(file, READERS if own_code else CAUTIOUS), only or [])
     if not runs:
         raise BadInput(f"{file} has no run that meets {', '.join(only or [])}; try --dry-run without --only.")
     if not any(run.byzantine for run in runs.values()):

@@ -25,19 +25,22 @@ from holdfast.training.run import SYNONYMS
 __all__ = ["read", "runs", "sweep"]
 
 Runs = dict[str, Run]
+Readers = Mapping[str, Callable[[str], Any]]  # by the name of a field
 PLURAL = {"rules": "rule", "attacks": "attack", "rates": "rate", "splits": "split", "seeds": "seed"}
 KNOWN = {one.name for one in fields(Run)} | {"rate"}
 WORDS = {word: "rates or byzantine" if field == "byzantine" else field for word, field in SYNONYMS.items()}
 MAX_RUNS = 100_000  # runs of a sweep
 
 
-def read(path: Path | str) -> Runs:
+def read(path: Path | str, readers: Readers | None = None) -> Runs:
     r"""Return the runs of a sweep file, by key.
 
     Parameters
     ----------
     path : path
         A TOML file with the fields that `runs` takes.
+    readers : dict from str to callable, optional
+        As for `runs`.
 
     Returns
     -------
@@ -67,12 +70,12 @@ def read(path: Path | str) -> Runs:
     except (ValueError, RecursionError) as error:  # also numbers of 5,000 digits, and nesting without end
         raise BadInput(f"{path} is no TOML ({error}); see holdfast sweep --help for an example.") from None
     try:
-        return runs(given)
+        return runs(given, readers)
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
 
 
-def runs(grid: Mapping[str, Any]) -> Runs:
+def runs(grid: Mapping[str, Any], readers: Readers | None = None) -> Runs:
     """Return the runs of all combinations of what is given as a list.
 
     Parameters
@@ -80,7 +83,9 @@ def runs(grid: Mapping[str, Any]) -> Runs:
     grid : mapping
         Fields of `Run` by name, each a list of values, or a single value for all. `rules`, `attacks`, `rates`,
         `splits` and `seeds` may be written so; `seeds = 3` is 0, 1, 2. A rate is a share of the workers, rounded down:
-        this number is Byzantine, and {f} in a rule stands for it.
+        this number is Byzantine, and {f} in a rule stands for it. Rules and attacks may be texts or values.
+    readers : dict from str to callable, optional
+        How the texts of "rule" and "attack" are read. Without it, they name what the catalogue has.
 
     Returns
     -------
@@ -116,11 +121,11 @@ def runs(grid: Mapping[str, Any]) -> Runs:
         raise BadInput("a sweep was given both rates and byzantine; say one of them.")
     if (many := math.prod(map(len, axes.values()))) > MAX_RUNS:
         raise BadInput(f"a sweep was given {many:,} combinations or more; it takes {MAX_RUNS:,} at most.")
-    listed = [_run(dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
+    listed = [_run(dict(zip(axes, values, strict=True)), readers or {}) for values in itertools.product(*axes.values())]
     return {key(run): run for run in listed}
 
 
-def _run(fields: dict[str, Any]) -> Run:
+def _run(fields: dict[str, Any], readers: Readers) -> Run:
     workers = fields.get("workers", Run.workers)
     if (rate := fields.pop("rate", None)) is not None:
         if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < 0.5:
@@ -128,6 +133,7 @@ def _run(fields: dict[str, Any]) -> Run:
         fields["byzantine"] = int(rate * workers + 1e-9) if type(workers) is int and workers < 2**31 else 0
     if isinstance(fields["rule"], str):
         fields["rule"] = fields["rule"].replace("{f}", str(fields.get("byzantine", 0)))
+    fields |= {name: read(fields[name]) for name, read in readers.items() if isinstance(fields.get(name), str)}
     return Run(**fields)
 
 
