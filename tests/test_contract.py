@@ -19,7 +19,6 @@ from holdfast import (
     Average,
     BadInput,
     Bucketing,
-    Bulyan,
     DnC,
     Krum,
     Mean2P,
