@@ -177,6 +177,8 @@ def test_the_readme_s_figures_come_from_the_results(monkeypatch: pytest.MonkeyPa
     assert report["flower"](flower) == flower
     left_open = (ROOT / "docs" / "left-open.md").read_text()
     assert report["left_open"](left_open) == left_open
+    weights = (ROOT / "docs" / "weights.md").read_text()
+    assert report["weighed"](weights) == weights
 
 
 def test_every_proved_constant_has_its_proof_in_the_document() -> None:
