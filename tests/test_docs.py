@@ -179,6 +179,8 @@ def test_the_readme_s_figures_come_from_the_results(monkeypatch: pytest.MonkeyPa
     assert report["left_open"](left_open) == left_open
     choosing = (ROOT / "docs" / "choosing.md").read_text()
     assert report["unknown_f"](choosing) == choosing
+    weights = (ROOT / "docs" / "weights.md").read_text()
+    assert report["weighing"](weights) == weights
 
 
 def test_every_proved_constant_has_its_proof_in_the_document() -> None:
