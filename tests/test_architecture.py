@@ -13,7 +13,7 @@ from holdfast.rules import CATALOGUE
 SOURCE = Path(holdfast.__file__).parent
 ORDER = [
     {"disk", "errors", "lazy", "npz", "renamed"},
-    {"arrays", "checks", "definitions", "figures", "journal", "jsonable"},
+    {"arrays", "checks", "definitions", "elsewhere", "figures", "journal", "jsonable"},
     {"arguments"},
     {"choice", "places", "structure", "values"},
     {"elections", "host"},

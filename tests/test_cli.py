@@ -331,6 +331,12 @@ def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
     assert list(told["weights"]) == ["0.npz", "1.npz", "d/1.npz"]
 
 
+@pytest.mark.parametrize("name", ["OptALIE", "OptIPM", "IPM"])
+def test_every_attack_that_a_message_lists_is_known(name: str, tmp_path: Path) -> None:
+    said = run(f"holdfast attacks '{name}'", tmp_path)
+    assert ("OptALIE() is PGA(along='std').\n" in said) is (name == "OptALIE")
+
+
 def test_a_missing_extra_names_its_install(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("raise ImportError('no', name='typer')")
     done = children.run(children.holdfast(), cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})

@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ import pytest
 
 from holdfast.attacks import ATTACKS, VOTERS
 from holdfast.data import SPLITS
+from holdfast.experiments.demo import cells
 from holdfast.guarantees.bounds import bounds, everyone
 from holdfast.rules import CATALOGUE
 from tests import shell
@@ -181,6 +183,13 @@ def test_the_readme_s_figures_come_from_the_results(monkeypatch: pytest.MonkeyPa
     assert report["unknown_f"](choosing) == choosing
     weights = (ROOT / "docs" / "weights.md").read_text()
     assert report["weighing"](weights) == weights
+
+
+def test_the_readme_s_training_was_another_than_the_cell_of_its_table() -> None:
+    (code,) = [code for code in blocks(ROOT / "README.md", "python") if "holdfast.Run(" in code]
+    names: dict[str, Any] = {}
+    exec(code.partition("print(")[0], names)
+    assert names["run"] == replace(cells()["Mean2P", "SF"], every=10, probe=16)  # when it is evaluated changes nothing
 
 
 def test_every_proved_constant_has_its_proof_in_the_document() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 
 import numpy as np
@@ -28,8 +29,9 @@ from holdfast import (
     parse,
 )
 from holdfast.attacks import NAMED
+from holdfast.elsewhere import NAMES_ELSEWHERE
 from holdfast.rules import CATALOGUE
-from holdfast.spec import NAMES_ELSEWHERE, parse_rule
+from holdfast.spec import parse_rule
 from tests.children import run
 
 X = np.random.default_rng(0).standard_normal((7, 3))
@@ -79,6 +81,35 @@ class TestNamesOfOtherLibraries:
         with pytest.raises(ImportError, match=r"FoE is named Empire here; write from holdfast\.attacks"):
             from holdfast import FoE  # noqa: F401
 
+    @pytest.mark.parametrize(
+        ("module", "name", "said"),
+        [
+            ("holdfast.attacks", "SignFlipping", "named Empire here; .*; write from holdfast.attacks import Empire"),
+            ("holdfast.attacks", "ALittleIsEnough", "named ALIE here; .*; write from holdfast.attacks import ALIE"),
+            ("holdfast.attacks", "InnerProductManipulation", "named Empire here; .* import Empire"),
+            (
+                "holdfast.attacks",
+                "Optimal_ALittleIsEnough",
+                r"named PGA here; ByzFL's is PGA\(along='std'\)",
+            ),
+            ("holdfast.rules", "TrMean", "TrMean is named CWTM here; write from holdfast import CWTM"),
+            ("holdfast", "Meamed", "Meamed is named MeaMed here; write from holdfast import MeaMed"),
+            (
+                "holdfast",
+                "Clipping",
+                r"named Clip here; ByzFL's c=2.0 is Clip\(tau=2.0\); write from holdfast",
+            ),
+            ("holdfast", "RobustAggregator", r"RobustAggregator is a chain here, as in NNM\(f=2\) >> CWTM\(f=2\)"),
+            ("holdfast", "SignFlip", "SignFlip is in holdfast.attacks; write from holdfast.attacks import SignFlip"),
+            ("holdfast.rules", "Mean2P", "Mean2P is in holdfast; write from holdfast import Mean2P"),
+            ("holdfast.attacks", "Gaussian", r"Gaussian has no equal here; Gauss\(\) sends noise"),
+        ],
+    )
+    def test_an_import_from_where_people_look_met_a_plain_import_error(self, module: str, name: str, said: str) -> None:
+        with pytest.raises(ImportError, match=said):
+            exec(f"from {module} import {name}")
+        assert not hasattr(importlib.import_module(module), name)
+
     def test_hasattr_of_such_a_name_does_not_raise(self) -> None:
         assert not hasattr(holdfast, "TrMean")
         assert getattr(holdfast, "FoE", None) is None
@@ -92,6 +123,10 @@ class TestNamesOfOtherLibraries:
             parse("FoE()")
         with pytest.raises(BadInput, match=r"^foe is named Empire here\.$"):
             parse("foe()", NAMED, "attack")
+
+    def test_a_name_without_an_equal_was_answered_with_a_similar_one(self) -> None:
+        with pytest.raises(BadInput, match=r"^Gaussian has no equal here; Gauss\(\) sends noise as long as"):
+            parse("Gaussian()", NAMED, "attack")
 
 
 class TestArguments:

@@ -17,7 +17,7 @@ import pytest
 
 import holdfast.testing
 from holdfast import CWM, CWTM, MDA, NNM, Average, BadInput, BrokenRule, Krum, Mean2P, MeanwO, MoNNA, MultiKrum
-from holdfast.attacks import Empire, NaN, View
+from holdfast.attacks import Attack, Empire, NaN, View
 from holdfast.rules.base import CoordinateRule, DistanceRule, Tolerance, value
 from holdfast.testing import (
     ChecksFailed,
@@ -29,6 +29,7 @@ from holdfast.testing import (
     find_aggregator,
 )
 from holdfast.testing.hostile import CASES
+from holdfast.training import Functions, Run, train
 from tests.oracles import oracle
 from tests.test_attacks import EVERY, SEARCHES
 from tests.test_cli import run
@@ -394,7 +395,6 @@ def test_the_seed_of_a_failure_repeats_it() -> None:
         (lambda seen: list(seen.own[0]), "plain round"),
         (lambda seen: None, "plain round"),
         (lambda seen: seen.own / seen.honest.std(axis=0).min(), "equal rows"),
-        (lambda seen: seen.own * np.float64(2) * np.ones(1), "precision"),
         (lambda seen: seen.own / np.square(seen.honest).sum(), "tiny rounds"),
         (lambda seen: seen.own + np.random.default_rng().normal(size=seen.own.shape), "repeating"),
         (lambda seen: _doubled(seen), "input"),
@@ -406,6 +406,37 @@ def test_a_broken_attack_is_caught(attack: Callable[[View], Any], caught: str) -
     assert caught in failed(check_attack(attack, raises=False))
     with pytest.raises(ChecksFailed, match=f"- {caught}: "):
         check_attack(attack)
+
+
+@value
+class Noisy(Attack):
+    """Draws in float64 whatever it sees."""
+
+    def __call__(self, seen: View) -> Array:
+        return np.asarray(seen.own + seen.rng.normal(size=seen.own.shape))
+
+
+def test_an_attack_that_trains_failed_for_its_precision() -> None:
+    found = check_attack(Noisy())
+    assert found.ok
+    assert named(found, "precision").status is Status.NOT_PROMISED
+    assert "rows.astype(seen.own.dtype)" in named(found, "precision").detail
+    task = Functions(workers=5, first=np.zeros(2, np.float32), update=lambda worker, model, t: model - 1)
+    result = train(Run(rule="MeanwO(f=1)", attack=Noisy(), workers=5, byzantine=1, rounds=2), task=task)
+    assert result.model.dtype == np.float32
+
+
+def test_a_function_that_passed_as_an_attack_was_refused_by_a_run_without_advice() -> None:
+    def backwards(seen: View) -> Any:
+        return -seen.own
+
+    assert check_attack(backwards).ok
+    with pytest.raises(
+        BadInput, match=r"a run takes no function; write an attack as a class that inherits from Attack"
+    ):
+        Run(rule="MeanwO(f=1)", attack=backwards)
+    with pytest.raises(BadInput, match=r"a run takes no function; write a rule as a class that inherits from Distance"):
+        Run(rule=lambda X: X.mean(axis=0))
 
 
 def _doubled(seen: View) -> Array:

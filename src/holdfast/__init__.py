@@ -12,6 +12,7 @@ import typing as _typing
 
 from holdfast.decision import Decision
 from holdfast.elections import Ballot, Numeric
+from holdfast.elsewhere import refuse_foreign as _refuse_foreign
 from holdfast.errors import BadInput, BrokenRule, HoldfastError, MissingExtra, TooManyFaults, Unwritable
 from holdfast.masses import cap
 from holdfast.rules import (
@@ -47,8 +48,6 @@ from holdfast.rules import (
     OuterMean,
     StreamCenterwO,
 )
-from holdfast.spec import NAMES_ELSEWHERE as _NAMES_ELSEWHERE
-from holdfast.spec import difference as _difference
 from holdfast.spec import parse
 from holdfast.twophase import Cent2P, Mean2P, TwoPhase
 
@@ -129,14 +128,7 @@ def __getattr__(name: str) -> _typing.Any:
         return _importlib.import_module(f"holdfast.{name}")
     if name in _LATE:
         return getattr(_importlib.import_module(_LATE[name]), name)
-    if name in _NAMES_ELSEWHERE:
-        here = _NAMES_ELSEWHERE[name]
-        where = "holdfast" if here in __all__ else "holdfast.attacks"
-        hint = f"{name} is named {here} here{_difference(name)}; write from {where} import {here}."
-        # `from holdfast import TrMean` asks hasattr first, and would lose the text of an AttributeError; hasattr of
-        # anybody else must hear one. No class is both errors, so the caller decides.
-        asked_by = _sys._getframe(1).f_globals.get("__name__")
-        raise ImportError(hint) if asked_by == "importlib._bootstrap" else AttributeError(hint)
+    _refuse_foreign(name, _sys._getframe(1))
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
 
 

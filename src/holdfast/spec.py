@@ -9,43 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.arguments import misfit
+from holdfast.elsewhere import explain_name
 from holdfast.errors import BadInput, article, closest
 from holdfast.rules.base import Stage
 from holdfast.twophase import AGGREGATORS, TwoPhase
 
 LONGEST = 2000
 CODE = re.compile(r"(\.py|\w):[A-Za-z_]")  # a file or module before a name
-NAMES_ELSEWHERE = {
-    "ALittleIsEnough": "ALIE",
-    "CClip": "CenteredClipping",
-    "CenteredClip": "CenteredClipping",
-    "CoordinateMedian": "CWM",
-    "CwMed": "CWM",
-    "FallOfEmpires": "Empire",
-    "FedAvg": "Average",
-    "FedMedian": "CWM",
-    "FedTrimmedAvg": "CWTM",
-    "FoE": "Empire",
-    "GeoMed": "GeometricMedian",
-    "InnerProductManipulation": "Empire",
-    "LIE": "ALIE",
-    "LabelFlipping": "LabelFlip",
-    "Mean": "Average",
-    "Median": "CWM",
-    "MinimumDiameterAveraging": "MDA",
-    "NearestNeighborMixing": "NNM",
-    "RFA": "GeometricMedian",
-    "SignFlipping": "Empire",
-    "TrMean": "CWTM",
-    "TrimmedMean": "CWTM",
-}
-"""What other libraries and papers call a rule or an attack, and its name here."""
-DIFFERENCES = {
-    "ALittleIsEnough": "ByzFL's tau is z = -tau sqrt(h/(h-1)) with h honest workers",
-    "InnerProductManipulation": "ByzFL's tau=2.0 is Empire(scale=2.0), and Empire() has 0.1",
-    "SignFlipping": "ByzFL's is Empire(scale=1.0), while SignFlip() sends minus each liar's own vector",
-}
-"""Where a name here means another value by default: what to write for the same numbers (docs/coming-from.md)."""
 
 
 def parse(text: str, catalogue: Mapping[str, Any] | None = None, kind: str = "rule") -> Any:
@@ -178,19 +148,12 @@ class _Reader:
             raise BadInput(why or f"{name} was given values that do not fit.") from None
 
 
-def difference(name: str) -> str:
-    """What another library's name means in numbers, as the end of a sentence; empty if it means the same here."""
-    said = {one.lower(): text for one, text in DIFFERENCES.items()}.get(name.lower())
-    return f"; {said}" if said else ""
-
-
 def unknown(name: str, known: Iterable[str], kind: str = "rule", synonyms: Mapping[str, str] | None = None) -> str:
     """The sentence about a name that nobody knows: the closest name, or what a name of other libraries is here."""
     listed = list(known)
-    elsewhere = {one.lower(): here for one, here in NAMES_ELSEWHERE.items()}
-    if here := elsewhere.get(name.lower()):
-        more = difference(name) or ("" if here in listed else f", which is no {kind}")
-        return f"{name} is named {here} here{more}."
+    said, here = explain_name(name)
+    if said:
+        return f"{said}{'' if not here or here in listed or ';' in said else f', which is no {kind}'}."
     close = closest(name, listed, synonyms)
     hint = f"did you mean {close}? " if close else ""
     return f"{name} is no known {kind}; {hint}known are {', '.join(listed)}."

@@ -19,7 +19,7 @@ from holdfast.attacks.hidden import Mimic, MinMax, MinSum, Spread
 from holdfast.attacks.informed import ALIE, Empire, Omniscient, ScaledVariance
 from holdfast.attacks.tailored import PGA, Canvass
 from holdfast.attacks.voters import VOTERS, Voter
-from holdfast.renamed import answer_old_names as _answer_old_names
+from holdfast.elsewhere import answer_names as _answer_names
 
 ATTACKS: dict[str, type[Any]] = {
     attack.__name__: attack
@@ -127,4 +127,4 @@ __all__ = [
 ]
 
 if not _typing.TYPE_CHECKING:  # so that mypy still knows every name
-    __getattr__ = _answer_old_names(__name__)
+    __getattr__ = _answer_names(__name__)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column, Table
 
-from holdfast.attacks import ATTACKS, VOTERS, list_paper_attacks
+from holdfast.attacks import ATTACKS, NAMED, VOTERS, list_paper_attacks
 from holdfast.cli.example import example
 from holdfast.cli.rules import plain, signature
 from holdfast.cli.wide import Screen, say
@@ -24,11 +24,15 @@ def attacks(name: Annotated[str, typer.Argument(help="One attack, with its whole
     """
     name = name.partition("(")[0]
     short = {paper: type(attack) for paper, attack in list_paper_attacks().items()}
-    known: dict[str, Any] = {**ATTACKS, **VOTERS, **short, "IPM": ATTACKS["Empire"]}
+    known: dict[str, Any] = {**NAMED, **VOTERS, **short}
     if name and name not in known:
         raise BadInput(unknown(name, known, "attack"))
     if name:
-        say(f"{signature(known[name])}\n\n{plain(known[name])}")
+        attack = known[name]
+        if not isinstance(attack, type):  # another name of some values of a class
+            say(f"{name}() is {attack()!r}.\n")
+            attack = type(attack())
+        say(f"{signature(attack)}\n\n{plain(attack)}")
         return
     heads = ("attack", "what the liars send", "kind", "source")
     table = Table(

@@ -1,5 +1,8 @@
 """The rules of the field, each a frozen value whose text is its name."""
 
+import typing as _typing
+
+from holdfast.elsewhere import answer_names as _answer_names
 from holdfast.rules.average import Average
 from holdfast.rules.clipping import ARC, CenteredClipping, Clip, NormBoundedMean
 from holdfast.rules.clustering import CenterwO, MeanwO, OuterCenter, OuterMean
@@ -87,3 +90,6 @@ __all__ = [
     "OuterMean",
     "StreamCenterwO",
 ]
+
+if not _typing.TYPE_CHECKING:  # so that mypy still knows every name
+    __getattr__ = _answer_names(__name__)

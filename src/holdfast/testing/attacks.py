@@ -29,6 +29,7 @@ SHAPES = {
 }
 ON_PURPOSE = "it sends on purpose what cannot be used"
 NOT_REQUIRED = "no attack has to"
+CONVERTED = "a training converts the rows; rows.astype(seen.own.dtype) sends what the server reads"
 
 
 def check_attack(
@@ -42,7 +43,8 @@ def check_attack(
     """Check an attack of holdfast, or one of your own.
 
     An attack is called with a `View` and returns one row of finite numbers for each Byzantine worker: an array of
-    numpy, torch or JAX, or a list of rows. An attack with `hostile = True` may send anything.
+    numpy, torch or JAX, or a list of rows. An attack with `hostile = True` may send anything. A function can be
+    checked too; for a `Run`, write it as a class that inherits from `holdfast.attacks.Attack`.
 
     Parameters
     ----------
@@ -152,7 +154,7 @@ def _plans(attack: Attacker, n: int, f: int, excuses: Mapping[str, str]) -> Iter
         yield plan(name, sentence, _shaped(attack, honest, liars, d))
     yield plan("repeating", "The same view and generator give the same rows.", repeats)
     yield plan("input", "The view is not changed.", leaves)
-    yield plan("precision", "Rows of float32 are answered with float32.", keeps_precision)
+    yield plan("precision", "Rows of float32 are answered with float32.", keeps_precision, CONVERTED)
     reported = plan("order", "The order of the honest workers does not matter.", same_for_any_order, NOT_REQUIRED)
     yield _if_usable(reported, usable=usable)
     for name, size in SIZES.items():

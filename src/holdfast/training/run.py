@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from types import FunctionType
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from holdfast.attacks import NAMED, Attack, NoAttack
 from holdfast.attacks.voters import VOTERS, Voter, WorseLoss
 from holdfast.checks import check_whole
 from holdfast.data import SPLITS, Natural
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, article
 from holdfast.rules.base import Stage
 from holdfast.spec import parse
 from holdfast.training.schedule import SCHEDULES, Constant, Schedule
@@ -41,6 +42,7 @@ COUNTS = {
 }
 OPTIONAL = {"draw": 0, "train": 1, "test": 1, "present": 1, "vote_batch": 1, "declared": 1}
 LATER = ("weights", "declared")  # fields that older records do not have; at their defaults they stay out of a record
+BASES = {"rule": "DistanceRule or CoordinateRule of holdfast.rules.base", "attack": "Attack of holdfast.attacks"}
 SYNONYMS = {
     **dict.fromkeys(("liars", "f", "b", "n_byzantine", "nb_byz", "nb_byzantine", "num_byzantine"), "byzantine"),
     **dict.fromkeys(("n", "clients", "nodes", "n_workers", "nb_workers", "num_workers", "num_clients"), "workers"),
@@ -184,7 +186,7 @@ class Run:
                 given = parse(given, catalogue, noun)
                 object.__setattr__(self, name, given)
             if not isinstance(given, kind) or (name == "rule" and not _rules(given)):
-                raise BadInput(f"Run was given {name} = {given!r}; it takes {_a(noun)}, as a value or as text.")
+                raise BadInput(f"Run was given {name} = {given!r}; {_advice(noun, given)}.")
         for name, least in (COUNTS | OPTIONAL).items():
             given = getattr(self, name)
             if name in OPTIONAL and given is None:
@@ -338,5 +340,10 @@ def _rules(given: Any) -> bool:
     return isinstance(given, TwoPhase) or (isinstance(given, Stage) and bool(given.answers))
 
 
-def _a(noun: str) -> str:
-    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
+def _advice(noun: str, given: Any) -> str:
+    """What to give instead of this."""
+    if isinstance(given, Stage):
+        return f"it gives back many vectors, so put a rule behind it, as in {given!r} >> Average()"
+    if isinstance(given, FunctionType) and noun in BASES:
+        return f"a run takes no function; write {article(noun)} as a class that inherits from {BASES[noun]}"
+    return f"it takes {article(noun)}, as a value or as text"
