@@ -43,8 +43,8 @@ class Profile:
         The rule, with the f that it was given.
     decisions : tuple of Decision
         What the rule decides for each f. `decisions[f].value` is the answer.
-    certificates : tuple of Certificate or None
-        What is certain about each answer. None: the workers have weights.
+    certificates : tuple of Certificate
+        What is certain about each answer.
     promises : numpy.ndarray
         The κ that the rule promises for each f, if at most f workers lie; inf where none is known.
     moves : numpy.ndarray
@@ -71,7 +71,7 @@ class Profile:
 
     rule: Stage
     decisions: tuple[Decision, ...]
-    certificates: tuple[Certificate | None, ...]
+    certificates: tuple[Certificate, ...]
     promises: np.ndarray
     moves: np.ndarray
     shifts: np.ndarray
@@ -101,7 +101,7 @@ class Profile:
     @property
     def kappas(self) -> np.ndarray:
         """The κ(X) of each certificate; nan where there is none."""
-        return np.array([np.nan if one is None else one.kappa for one in self.certificates])
+        return np.array([one.kappa for one in self.certificates])
 
     def cost(self, f: int, lie: int) -> float:
         """Return the κ that is promised if you choose f and another number of workers lies.
@@ -229,7 +229,7 @@ def profile(X: Any, rule: Stage, *, like: Any = None, weights: Any = None, rng: 
     return Profile(
         rule,
         decisions,
-        tuple(_certificate(one, given) for one in decisions),
+        tuple(certificate(one, given) for one in decisions),
         np.array([_promise(one, own(one.rule) or 0) for one in decisions]),
         moves,
         shifts,
@@ -276,11 +276,6 @@ def _held(decision: Decision, f: int | None = None) -> tuple[float, float]:
 def _mass(decision: Decision) -> np.ndarray | None:
     """How much the vectors count; None: all alike."""
     return None if decision.masses is None else whole_masses(decision.masses.weights[decision.rows])
-
-
-def _certificate(decision: Decision, updates: Updates) -> Certificate | None:
-    """What is certain about an answer; None if the workers count differently."""
-    return None if _mass(decision) is not None else certificate(replace(decision, masses=None), updates)
 
 
 def _promise(decision: Decision, lie: int) -> float:
