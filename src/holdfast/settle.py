@@ -38,9 +38,15 @@ def settled(rule: Stage, updates: Updates) -> Stage:
     most = max((k for k in range(min(f, present)) if rule.lowered(f - k).least() <= present), default=None)
     tolerate = f", which tolerate at most f = {most}; lower f or gather" if most is not None else "; gather"
     raise BadInput(
-        f"{rule!r} was given n = {present} {plural(present, 'vector')}{lost}{tolerate} "
+        f"{rule!r} was given n = {present} {plural(present, 'vector')}{_shape(updates)}{lost}{tolerate} "
         f"at least {least} {plural(least, 'vector')}."
     )
+
+
+def _shape(updates: Updates) -> str:
+    """The shape of an update that is one array of several axes: perhaps its first axis should count the workers."""
+    shape = updates.leaves[0].shape
+    return f" of shape {tuple(shape)}" if len(updates.leaves) == 1 and len(shape) > 1 else ""
 
 
 def _counts(updates: Updates) -> tuple[int, int, int]:
