@@ -156,7 +156,7 @@ class TestArguments:
     def test_updates_that_are_given_apart_met_a_type_error(self) -> None:
         for rule in (CWTM(f=2), StreamCenterwO(f=2)):
             with pytest.raises(BadInput, match=r"was given 7 arguments; pass all updates as one array or one list\.$"):
-                rule(*X)  # type: ignore[arg-type]
+                rule(*X)
 
     def test_a_batch_of_rounds_was_one_vector(self) -> None:
         with pytest.raises(BadInput, match=r"was given n = 1 vector of shape \(9, 5\), which"):

@@ -225,8 +225,8 @@ def test_an_excluded_worker_of_a_weighted_round_was_given_the_reason_of_another(
         assert weighted.why == rule.why_weighted
         assert "W - a" in weighted.why
         assert all(row[4] == weighted.why for row in weighted.table() if row[1] == "excluded")
-    for rule in (OuterMean(2), OuterCenter(2)):
-        assert rule.decide(X, weights=[4, 3, 3, 3, 3]).why.endswith("that holds a")
+    for outer in (OuterMean(2), OuterCenter(2)):
+        assert outer.decide(X, weights=[4, 3, 3, 3, 3]).why.endswith("that holds a")
     assert CWTM(1).decide(X, weights=[4, 3, 3, 3, 3]).why == CWTM.why
 
 
