@@ -363,6 +363,17 @@ def test_the_picture_tells_the_truth() -> None:
         assert min(off, key=off.__getitem__) == near
 
 
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("CWTM(f=1)", "used 100% of the liars' updates in some coordinate, excluded 0%"),
+        ("MeanwO(f=1)", "of the liars' updates, excluded"),
+    ],
+)
+def test_a_rule_on_coordinates_was_said_to_keep_all_liars(tmp_path: Path, rule: str, said: str) -> None:
+    assert said in run(f"holdfast train --rule '{rule}' --attack 'SignFlip()' --n 5 --rounds 2", tmp_path)
+
+
 def test_a_training_without_a_folder_takes_a_new_one(tmp_path: Path) -> None:
     line = "holdfast train --rule 'MeanwO(f=1)' --n 4 --rounds 2"
     assert "record, metrics and model: run\n" in run(line, tmp_path)

@@ -185,6 +185,14 @@ def test_the_readme_s_figures_come_from_the_results(monkeypatch: pytest.MonkeyPa
     assert report["weighing"](weights) == weights
 
 
+def test_the_page_on_checks_shows_what_the_check_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    code = next(code for code in blocks(ROOT / "docs" / "testing.md", "python") if "except ChecksFailed" in code)
+    exec(code, {})
+    shown = re.search(r"print\(error\)  # (.*?) \.\.\.", code)
+    assert shown is not None
+    assert shown[1] in capsys.readouterr().out
+
+
 def test_the_readme_s_training_was_another_than_the_cell_of_its_table() -> None:
     (code,) = [code for code in blocks(ROOT / "README.md", "python") if "holdfast.Run(" in code]
     names: dict[str, Any] = {}

@@ -24,6 +24,7 @@ from holdfast import (
     Mean2P,
     MeanwO,
     MissingExtra,
+    StreamCenterwO,
     TooManyFaults,
     Unwritable,
     parse,
@@ -151,6 +152,15 @@ class TestArguments:
             BadInput, match=r"^Krum was given square=, which it does not have; did you mean squared=\?$"
         ):
             Krum(f=2, square=False)  # type: ignore[call-arg]
+
+    def test_updates_that_are_given_apart_met_a_type_error(self) -> None:
+        for rule in (CWTM(f=2), StreamCenterwO(f=2)):
+            with pytest.raises(BadInput, match=r"was given 7 arguments; pass all updates as one array or one list\.$"):
+                rule(*X)
+
+    def test_a_batch_of_rounds_was_one_vector(self) -> None:
+        with pytest.raises(BadInput, match=r"was given n = 1 vector of shape \(9, 5\), which"):
+            CWTM(f=2)(np.ones((1, 9, 5)))
 
     @pytest.mark.parametrize(
         ("name", "meant"),

@@ -258,6 +258,11 @@ class TestWhatTheResultSaysFirst:
         assert not caplog.records
 
 
+def test_a_stage_as_text_was_said_to_be_no_text() -> None:
+    with pytest.raises(BadInput, match=r"it gives back many vectors, so put a rule behind it, as in NNM\(f=2\) >> Ave"):
+        Run(rule="NNM(f=2)")
+
+
 class TestWhoCheats:
     @pytest.mark.parametrize(
         "made", [None, [], [np.zeros(1), np.zeros((2, 2)), "x"], 3.0, "twice", "one", "text", "object"]
@@ -423,7 +428,7 @@ class TestTheRecord:
         ("words", "why"),
         [
             ({"rule": "Krum(f=9)"}, r"Krum\(f=9\) was given 20 workers; it needs at least 21"),
-            ({"rule": "NNM(f=2)"}, "takes a rule"),
+            ({"rule": "NNM(f=2)"}, "put a rule behind it"),
             ({"rule": 3}, "takes a rule"),
             ({"attack": "Emprie()"}, "did you mean Empire"),
             ({"byzantine": 20}, "leave one honest"),

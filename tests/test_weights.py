@@ -265,7 +265,7 @@ def test_a_decision_tells_the_weights_and_the_cap() -> None:
     decision = MeanwO(1).decide(X, weights=cap([10, 12, 0, 9, 11, 10**9], f=1))
     assert decision.masses is not None
     assert decision.masses.capped == (5,)
-    assert "any 1 hold at most 35% of the weight; capped at" in str(decision)
+    assert "any 1 hold at most a = 35% of the weight W; capped at" in str(decision)
     assert "2       absent" in str(decision)
 
 
@@ -293,6 +293,20 @@ def test_both_candidates_of_two_phases_are_weighted() -> None:
 def test_weights_that_cannot_be_used_are_refused_in_one_sentence(weights: Any, why: str) -> None:
     with pytest.raises(BadInput, match=why):
         MeanwO(1)(np.eye(5), weights=weights)
+
+
+def test_an_excluded_worker_of_a_weighted_round_was_given_the_reason_of_another() -> None:
+    X = np.array([[1.0], [1.2], [0.9], [1.1], [90.0]])
+    for rule in (MeanwO(1), CenterwO(1), MedianwO(1), NearestTo(CWTM(1)), NNM(1) >> MeanwO(1)):
+        plain, alike = rule.decide(X), rule.decide(X, weights=[3] * 5)
+        weighted = rule.decide(X, weights=[500, 120, 80, 300, 200])
+        assert plain.why == alike.why == rule.why
+        assert weighted.why == rule.why_weighted
+        assert "W - a" in weighted.why
+        assert all(row[4] == weighted.why for row in weighted.table() if row[1] == "excluded")
+    for outer in (OuterMean(2), OuterCenter(2)):
+        assert outer.decide(X, weights=[4, 3, 3, 3, 3]).why.endswith("that holds a")
+    assert CWTM(1).decide(X, weights=[4, 3, 3, 3, 3]).why == CWTM.why
 
 
 @pytest.mark.parametrize(

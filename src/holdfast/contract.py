@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, Unpack
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class Stage(Value):
     chains: ClassVar[bool] = True  # can stand behind other stages
     answers: ClassVar[bool] = True  # with one vector, whatever n is
     why: ClassVar[str] = "weight zero"  # said of a worker that was excluded
+    why_weighted: ClassVar[str] = ""  # said of it if workers count differently; empty: the same
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -110,13 +111,17 @@ class Stage(Value):
     def __rshift__(self, other: Stage) -> Chain:
         return Chain((*_parts(self), *_parts(other)))
 
-    def __call__(self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]) -> Any:
+    def __call__(
+        self, X: object, *more: Never, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]
+    ) -> Any:
         """Return the aggregate of the updates X.
 
         Parameters
         ----------
         X : array of shape (n, ...), or sequence of n updates
             One row or one entry for each worker.
+        *more
+            Nothing: updates that are given apart are refused with a sentence.
         rng : numpy.random.Generator, optional
             For rules that draw.
         start : update, optional
@@ -127,7 +132,8 @@ class Stage(Value):
         measure : callable, optional
             Says by name which entries count in distances. Without it, all do.
         on_excess : "refuse" or "lower"
-            What happens if more updates are dropped than the rule tolerates: an error, or a lower f.
+            What happens if more updates are dropped than the rule tolerates: an error, or an answer without them. f
+            then falls by as little as it takes, or stays if enough updates are left.
         names : sequence, optional
             The workers' names in order, for the sentences of errors. Without it, their row numbers.
         weights : sequence of float, optional
@@ -157,7 +163,13 @@ class Stage(Value):
         """
         from holdfast.calls import call  # the one look upwards: a rule is a value, and it can be called
 
+        self._refuse_apart(more)
         return call(self, read(X, repr(self), **reading), rng=rng, start=start, explain=False).value
+
+    def _refuse_apart(self, more: tuple[object, ...]) -> None:
+        """Refuse updates that were given one by one, as in rule(*X)."""
+        if more:
+            raise BadInput(f"{self!r} was given {1 + len(more)} arguments; pass all updates as one array or one list.")
 
     def aggregate(self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]) -> Any:
         """Return the aggregate of the updates X; another way to write a call of the rule.
@@ -227,7 +239,8 @@ class Stage(Value):
         measure : callable, optional
             Says by name which entries count in distances. Without it, all do.
         on_excess : "refuse" or "lower"
-            What happens if more updates are dropped than the rule tolerates: an error, or a lower f.
+            What happens if more updates are dropped than the rule tolerates: an error, or an answer without them. f
+            then falls by as little as it takes, or stays if enough updates are left.
         names : sequence, optional
             The workers' names in order, for the sentences of errors. Without it, their row numbers.
         weights : sequence of float, optional
@@ -287,6 +300,10 @@ class Chain(Stage):
     @property
     def why(self) -> str:  # type: ignore[override]
         return self.parts[-1].why
+
+    @property
+    def why_weighted(self) -> str:  # type: ignore[override]
+        return self.parts[-1].why_weighted
 
     def tolerance(self) -> int | None:
         """The smallest f of its stages: a chain withstands no more than its weakest part."""

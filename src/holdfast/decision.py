@@ -105,6 +105,12 @@ class Decision:
             return read_renamed(self, name)
 
     @property
+    def why(self) -> str:
+        """Why the excluded workers have weight zero; another reason if workers count differently."""
+        weighed = self.masses is not None and np.ptp(self.masses.weights[self.rows]) > 0
+        return (self.rule.why_weighted if weighed else "") or self.rule.why
+
+    @property
     def lowered(self) -> bool:
         """Whether f was lowered because dropped vectors left too few."""
         return bool(self.rule != self.asked)
@@ -147,7 +153,7 @@ class Decision:
             elif self.weights[i]:
                 out.append((name, "kept", f"{self.weights[i]:.4g}", far, ""))
             else:
-                out.append((name, "excluded", "0", far, self.rule.why))
+                out.append((name, "excluded", "0", far, self.why))
         return out
 
     def summary(self) -> str:
@@ -161,7 +167,7 @@ class Decision:
         if self.masses is None:
             return []
         f, capped = self.rule.tolerance(), self.masses.capped
-        held = "" if not f else f"any {f} hold at most {self.masses.share_of(f):.0%} of the weight"
+        held = "" if not f else f"any {f} hold at most a = {self.masses.share_of(f):.0%} of the weight W"
         who = f"capped at {self.masses.limit:.6g}: {listing(capped)}" if capped else ""
         return ["; ".join(part for part in (held, who) if part)] if held or who else []
 

@@ -38,7 +38,7 @@ def settled(rule: Stage, updates: Updates) -> Stage:
     most = max((k for k in range(min(f, present)) if rule.lowered(f - k).least() <= present), default=None)
     tolerate = f", which tolerate at most f = {most}; lower f or gather" if most is not None else "; gather"
     raise BadInput(
-        f"{rule!r} was given n = {present} {plural(present, 'vector')}{lost}{tolerate} "
+        f"{rule!r} was given n = {present} {plural(present, 'vector')}{_shape(updates)}{lost}{tolerate} "
         f"at least {least} {plural(least, 'vector')}."
     )
 
@@ -46,6 +46,12 @@ def settled(rule: Stage, updates: Updates) -> Stage:
 def feasible(rule: Stage, updates: Updates) -> bool:
     """Whether the updates that can be used are enough for the rule, and any f workers hold less than half."""
     return len(updates.sound()) >= rule.least() and held_by_heaviest(rule, updates) < 0.5
+
+
+def _shape(updates: Updates) -> str:
+    """The shape of an update that is one array of several axes: perhaps its first axis should count the workers."""
+    shape = updates.leaves[0].shape
+    return f" of shape {tuple(shape)}" if len(updates.leaves) == 1 and len(shape) > 1 else ""
 
 
 def _counts(updates: Updates) -> tuple[int, int, int]:

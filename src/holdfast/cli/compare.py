@@ -20,7 +20,9 @@ from holdfast.report.compare import Comparison, draw
 from holdfast.report.compare import compare as compared
 from holdfast.structure import majority
 
-RULES = "Average; MeanwO({f}); CenterwO({f}); MeanExact({f}); CWTM({f}); GeometricMedian; NNM({f}) >> CWTM({f})"
+RULES = (
+    "Average; PTM({f}); MeanwO({f}); CenterwO({f}); MeanExact({f}); CWTM({f}); GeometricMedian; NNM({f}) >> CWTM({f})"
+)
 
 
 @example("holdfast compare sample/worker-*.npz --f 4 --plot compare.svg")

@@ -13,7 +13,7 @@ from holdfast.errors import TooManyFaults
 
 
 class OnExcess(Enum):
-    """Refuse to answer, or lower f and answer; the values are those of `Stage.decide`."""
+    """Refuse to answer, or answer without the dropped updates; the values are those of `Stage.decide`."""
 
     value: Literal["refuse", "lower"]
     refuse = "refuse"
@@ -22,7 +22,7 @@ class OnExcess(Enum):
 
 OnExcessOption = Annotated[
     OnExcess,
-    typer.Option(help="If more updates are dropped than a rule tolerates: refuse to answer, or lower f and answer."),
+    typer.Option(help="If more updates are dropped than a rule tolerates: refuse, or lower f if need be and answer."),
 ]
 
 

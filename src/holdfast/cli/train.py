@@ -16,6 +16,7 @@ from holdfast.cli.own import HELP, parse_own
 from holdfast.cli.wide import Screen, say
 from holdfast.errors import BadInput, listing
 from holdfast.guarantees.bounds import own
+from holdfast.rules.base import CoordinateRule
 from holdfast.training import Result, Run
 from holdfast.training import train as run_training
 from holdfast.training.folder import NO_LOCK, Folder
@@ -130,8 +131,10 @@ def summary(result: Result) -> list[str]:
     letters = result.kept()
     if run.byzantine:
         lies, truth = letters[:, run.honest :], letters[:, : run.honest]
+        kept, where = ("used", " in some coordinate") if by_coordinate(run) else ("kept", "")
         lines.append(
-            f"kept {(lies == 'k').mean():.0%} of the liars' updates, excluded {(truth == '-').mean():.0%} of the honest"
+            f"{kept} {(lies == 'k').mean():.0%} of the liars' updates{where}, "
+            f"excluded {(truth == '-').mean():.0%} of the honest"
         )
     if any("kappa" in line for line in result.lines):
         lines.append(certified(result))
@@ -142,6 +145,12 @@ def summary(result: Result) -> list[str]:
         rounds = sorted({at for at, _ in events})
         lines.append(f"events in rounds {listing(rounds)}; the first: {events[0][1]}")
     return lines
+
+
+def by_coordinate(run: Run) -> bool:
+    """Whether the rule works on single coordinates, so that a worker can be used in few of them."""
+    rules = (run.rule.inner, run.rule.outer) if run.two_phase else (run.rule,)
+    return any(isinstance(rule.stages()[-1], CoordinateRule) for rule in rules)
 
 
 def certified(result: Result) -> str:

@@ -144,6 +144,7 @@ class CenterwO(DistanceRule):
     promise = "λ = (3f-1)/(n-f)"
     time = "n² d"
     why = "outside the tightest ball of n - f"
+    why_weighted = "outside the tightest ball that holds W - a"
     fails = "in a sneak: liars closer together than the honest draw the ball; at a fixed f/n its κ grows with n"
     source = "Yi et al. 2024, Algorithm 2"
 
@@ -236,6 +237,7 @@ class MeanwO(DistanceRule):
     promise = "κ ≤ 5.83 f/(n-2f)"
     time = "n² d"
     why = "not among the n - f of least squared distance"
+    why_weighted = "outside the tightest group that holds W - a"
     fails = "in a sneak: liars closer together than the honest are kept; near n = 2f its λ exceeds CenterwO's"
     source = "Yi et al. 2024, Algorithm 2"
 
@@ -366,6 +368,7 @@ class OuterCenter(DistanceRule):
     promise = "none by itself (unbounded); half of a two-phase round"
     time = "n² d"
     why = "in the tightest ball of f"
+    why_weighted = "in the tightest ball that holds a"
     fails = "in a siege: the honest are then the tightest cluster, and f of them are excluded"
     source = "Yi et al. 2024, Algorithm 4"
 
@@ -416,6 +419,7 @@ class OuterMean(DistanceRule):
     promise = "none by itself (unbounded); half of a two-phase round"
     time = "n² d"
     why = "in the cluster of f of least squared distance"
+    why_weighted = "in the tightest group that holds a"
     fails = "in a siege: the honest are then the tightest cluster, and f of them are excluded"
     source = "Yi et al. 2024, Algorithm 4"
 

@@ -210,6 +210,7 @@ class MedianwO(DistanceRule):
     promise = "κ = O(f/n) while f/n stays away from 1/2"
     time = "n² d"
     why = "not among the n - f of least summed distance to one vector"
+    why_weighted = "outside the group of least summed distance that holds W - a"
     fails = "in a sneak, as MeanwO; its proved constant is larger"
     source = "ours, for the open question of Yi et al. 2024"
 
@@ -273,6 +274,7 @@ class NearestTo(DistanceRule):
     promise = "κ ≤ (1+√(1+κ_G))² f/(n-2f) around a rule with κ_G"
     time = "n d beyond the other rule's"
     why = "among the f farthest from the other rule's answer"
+    why_weighted = "not among the nearest to the other rule's answer that hold W - a"
     fails = "in a sneak; and with CWTM beyond f = n/3 its constant is larger than MeanwO's"
     source = "Dahan and Levy 2024a (CTMA)"
 

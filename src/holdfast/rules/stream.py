@@ -6,7 +6,7 @@ import heapq
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, Never, Unpack
 
 import numpy as np
 
@@ -83,7 +83,7 @@ class StreamCenterwO(OnePass):
         like : update, optional
             An update of the right structure. Updates of another structure are then dropped and reported.
         on_excess : "refuse" or "lower"
-            What happens if more updates are dropped than the rule tolerates: an error, or a lower f.
+            What happens if more updates are dropped than the rule tolerates: an error, or an answer without them.
 
         Returns
         -------
@@ -93,7 +93,10 @@ class StreamCenterwO(OnePass):
         check_on_excess(repr(self), on_excess)
         return Stream(self, like, on_excess)
 
-    def __call__(self, X: object, *, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]) -> Any:
+    def __call__(
+        self, X: object, *more: Never, rng: Rng | None = None, start: object = None, **reading: Unpack[Reading]
+    ) -> Any:
+        self._refuse_apart(more)
         return self.decide(X, rng=rng, start=start, **reading).value
 
     def decide(
