@@ -270,8 +270,13 @@ class TestCosts:
         assert found.cost(3, 3) == 3 / 9
         assert found.cost(6, 3) == 6 / (15 - 6 - 3)
         assert found.cost(6, 3) < found.promises[6] == 6 / 3
-        with pytest.raises(BadInput, match="this profile has f = 0 to 7"):
+        with pytest.raises(BadInput, match="f = 8; f is a whole number, 0 to 7"):
             found.cost(8, 1)
+        wrong: Any = 0.5
+        with pytest.raises(BadInput, match="is a whole number"):
+            found.cost(1, -1)
+        with pytest.raises(BadInput, match="is a whole number"):
+            found.deviation(wrong)
 
     @pytest.mark.parametrize("rule", [MeanwO(3), CWTM(3), MeanExact(3), PTM(3), CenterwO(3), NearestTo(CWTM(3))])
     def test_no_round_exceeds_the_cost_of_a_wrong_f(self, rule: Any) -> None:

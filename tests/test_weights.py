@@ -252,6 +252,12 @@ def test_long_columns_of_float32_have_the_answer_of_float64(rule: Any, weights: 
     np.testing.assert_allclose(rule(X, weights=w), rule(X.astype(float), weights=w), rtol=1e-6, atol=1e-6)
 
 
+def test_masses_of_which_f_hold_nearly_half_are_not_rounded_to_it() -> None:
+    weights = [43534816834, 34066524668, 12423553996, 33654388271, 31523399236]
+    X = np.arange(5.0)[:, None]
+    np.testing.assert_array_equal(CWTM(2)(X.astype(np.float32), weights=weights), CWTM(2)(X, weights=weights))
+
+
 def test_whom_a_weighted_rule_used_is_told() -> None:
     X = np.array([[0.0], [1.0], [2.0], [3.0], [90.0]])
     decision = CWTM(1).decide(X, weights=[1, 1, 1, 2, 2])

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.checks import check_whole
 from holdfast.contract import Rng, Stage
 from holdfast.decision import Decision
 from holdfast.driver import decide
@@ -119,9 +120,11 @@ class Profile:
             The squared distance of the answer to the honest mean is at most this many times the honest variance. inf:
             nothing is promised, and for `lie` > f the distance can be as large as the liars want.
         """
-        if f not in range(len(self.decisions)):
-            raise BadInput(f"f = {f} was given; this profile has f = 0 to {len(self.decisions) - 1}.")
-        return _promise(self.decisions[f], lie)
+        return _promise(self.decisions[self._checked(f)], check_whole(lie, "lie", least=0, who="cost"))
+
+    def _checked(self, f: object) -> int:
+        """An f of this profile."""
+        return check_whole(f, "f", least=0, most=len(self.decisions) - 1, who="this profile")
 
     def deviation(self, f: int) -> float:
         """Return how large the honest deviation must be at least, if fewer than f workers lie.
@@ -136,6 +139,7 @@ class Profile:
         float
             The move divided by √κ(X) of f - 1 and √κ(X) of f together; 0 where nothing follows.
         """
+        f = self._checked(f)
         both = sqrt(self.kappas[f - 1]) + sqrt(self.kappas[f]) if 0 < f < len(self.kappas) else np.nan
         return float(self.moves[f] / both) if both > 0 else 0.0
 

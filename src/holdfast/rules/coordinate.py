@@ -19,6 +19,7 @@ from holdfast.rules.by_mass import (
     share_of,
 )
 
+LITTLE = 2.0**-10  # a part of the mass; if less is kept, masses are not rounded
 FEW = 16  # rows that are ordered by comparing whole rows with each other
 
 
@@ -193,7 +194,10 @@ class CWTM(WeightedColumns):
     def columns_by_mass(self, block: Array, mass: np.ndarray) -> Array:
         if not packed(block):
             return super().columns_by_mass(block, mass)
-        return packed_trimmed_mean(block, fitting(block, mass), self.f)
+        rounded = fitting(block, mass)
+        if 1 - 2 * heaviest(rounded, self.f) / rounded.sum() > LITTLE:
+            return packed_trimmed_mean(block, rounded, self.f)
+        return super().columns_by_mass(np.asarray(block, np.float64), mass)  # rounding could leave nothing to keep
 
 
 @value
