@@ -46,7 +46,7 @@ def named(decision: Decision, names: Sequence[str]) -> dict[str, Any]:
     return {
         **note,
         "kept": [names[i] for i in decision.kept],
-        "excluded": {names[i]: decision.rule.why for i in decision.excluded},
+        "excluded": {names[i]: decision.why for i in decision.excluded},
         "dropped": {names[i]: why for i, why in decision.dropped.items()},
         "far": {names[i]: times for i, times in _far(decision).items()},
         **name_masses(decision.masses, names),

@@ -184,7 +184,7 @@ def _one_phase(n: int, f: int, *, heterogeneous: bool) -> list[tuple[Any, str]]:
     if exact:
         why = "the least κ of all rules that average n - f whole vectors; says by how much it may miss"
         out.append((MeanExact(f), why))
-    out.append((MeanwO(f), "the paper's rule for heterogeneous data: O(n² d), κ within 1.46 of the best set's"))
+    out.append((MeanwO(f), "the paper's rule for heterogeneous data: O(n² d), κ at most 1.46 times that of MeanExact"))
     if not heterogeneous:
         out.append((CenterwO(f), "the paper's rule for homogeneous data: λ exact, even next to n = 2f"))
         if f <= COVERED:

@@ -238,6 +238,7 @@ class MeaMed(WeightedColumns):
     promise = "κ ≤ (1+√(1+κ of the median))² f/(n-2f)"
     time = "n log n · d"
     why = "among the f farthest from the median in every coordinate"
+    why_weighted = "outside of the W - a nearest to the median in every coordinate"
     fails = "against liars near the median of every coordinate: they stay in, and small pulls add up"
     source = "Xie et al. 2018"
 
