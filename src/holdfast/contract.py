@@ -301,10 +301,6 @@ class Chain(Stage):
     def why(self) -> str:  # type: ignore[override]
         return self.parts[-1].why
 
-    @property
-    def why_weighted(self) -> str:  # type: ignore[override]
-        return self.parts[-1].why_weighted
-
     def tolerance(self) -> int | None:
         """The smallest f of its stages: a chain withstands no more than its weakest part."""
         return min((f for stage in self.parts if (f := stage.tolerance()) is not None), default=None)

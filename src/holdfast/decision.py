@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from holdfast.contract import Stage
+from holdfast.contract import Chain, Stage
 from holdfast.errors import listing
 from holdfast.masses import Masses
 from holdfast.renamed import read_renamed
@@ -108,7 +108,8 @@ class Decision:
     def why(self) -> str:
         """Why the excluded workers have weight zero; another reason if workers count differently."""
         weighed = self.masses is not None and np.ptp(self.masses.weights[self.rows]) > 0
-        return (self.rule.why_weighted if weighed else "") or self.rule.why
+        last = self.rule.parts[-1] if isinstance(self.rule, Chain) else self.rule
+        return (last.why_weighted if weighed else "") or last.why
 
     @property
     def lowered(self) -> bool:
