@@ -116,6 +116,14 @@ class TestMethods:
         assert sentence(columns) == "Columns.columns takes (self, block, rng); write it as def columns(self, block)."
         assert sentence(sends) == "Sends.__call__ takes (self); write it as def __call__(self, seen)."
 
+    def test_a_field_cannot_take_the_name_of_a_property(self) -> None:
+        def sends() -> None:
+            @value
+            class Sends(Attack):
+                kind: str
+
+        assert sentence(sends) == "Sends has a field kind, a name that every such class has; call it otherwise."
+
     def test_names_of_arguments_are_free_and_more_may_have_defaults(self) -> None:
         @value
         class Free(DistanceRule):

@@ -133,7 +133,7 @@ def check(modules: tuple[str, ...] = MODULES) -> list[str]:
                 if id(real) not in read:
                     read.add(id(real))
                     wanted = needed(real)[:-1] if whole and parameters(real) else []
-                    told = wrong(real, inspect.getdoc(getattr(thing, name)) or "", wanted)
+                    told = wrong(real, inspect.getdoc(real) or inspect.getdoc(getattr(thing, name)) or "", wanted)
                     found += [f"{path}.{name}: {what}" for what in told]
     return found
 

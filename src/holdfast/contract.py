@@ -31,10 +31,7 @@ MOST_WORKERS = 1 << 40  # more than anybody has
 class Stage(Value):
     """Turns n points into `size(n)` points. Subclasses are frozen, final, and named as in the literature."""
 
-    anchors: ClassVar[tuple[str, ...]] = ()  # reference rows behind the points: "origin", "start", "answer"
     lengths: ClassVar[tuple[str, ...]] = ()  # fields that are lengths and scale with the vectors
-    precise: ClassVar[bool] = False  # adds up distances that cancel: measure in float64
-    random: ClassVar[bool] = False  # needs rng at the call
     majority: ClassVar[bool] = False  # has no f and withstands every f < n/2
     formula: ClassVar[str] = ""
     promise: ClassVar[str] = ""
@@ -42,9 +39,34 @@ class Stage(Value):
     fails: ClassVar[str] = ""  # when
     source: ClassVar[str] = ""
     chains: ClassVar[bool] = True  # can stand behind other stages
-    answers: ClassVar[bool] = True  # with one vector, whatever n is
-    why: ClassVar[str] = "weight zero"  # said of a worker that was excluded
     why_weighted: ClassVar[str] = ""  # said of it if workers count differently; empty: the same
+
+    # These five are properties, so that a rule may compute them; most rules say `random = True` or the like.
+
+    @property
+    def anchors(self) -> tuple[str, ...]:
+        """Reference rows behind the points: "origin", "start", "answer"."""
+        return ()
+
+    @property
+    def precise(self) -> bool:
+        """Whether it adds up distances that cancel, so that they are measured in float64."""
+        return False
+
+    @property
+    def random(self) -> bool:
+        """Whether it needs rng at the call."""
+        return False
+
+    @property
+    def answers(self) -> bool:
+        """Whether it answers with one vector, whatever n is."""
+        return True
+
+    @property
+    def why(self) -> str:
+        """What is said of a worker that was excluded."""
+        return "weight zero"
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -290,15 +312,15 @@ class Chain(Stage):
         return " >> ".join(map(repr, self.parts))
 
     @property
-    def random(self) -> bool:  # type: ignore[override]
+    def random(self) -> bool:
         return any(stage.random for stage in self.parts)
 
     @property
-    def answers(self) -> bool:  # type: ignore[override]
+    def answers(self) -> bool:
         return self.parts[-1].answers
 
     @property
-    def why(self) -> str:  # type: ignore[override]
+    def why(self) -> str:
         return self.parts[-1].why
 
     def tolerance(self) -> int | None:

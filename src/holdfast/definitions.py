@@ -25,10 +25,13 @@ def check_methods(cls: type) -> None:
     Raises
     ------
     BadInput
-        As for `weights(self, D)`, which replaces `weights(self, D, rng)`.
+        As for `weights(self, D)`, which replaces `weights(self, D, rng)`, or for a field `random: bool`.
     """
     if is_ours(cls):
         return
+    for name in _fields(cls):
+        if name not in vars(cls) and isinstance(inspect.getattr_static(cls, name, None), property):
+            raise BadInput(f"{cls.__name__} has a field {name}, a name that every such class has; call it otherwise.")
     for name, method in vars(cls).items():
         named = isinstance(method, FunctionType) and (name[:2] != "__" or name == "__call__")
         ours = _replaced(cls, name) if named else None

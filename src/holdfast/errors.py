@@ -161,13 +161,13 @@ def plural(n: int, noun: str) -> str:
     return noun if n == 1 else f"{noun}s"
 
 
-def listing(rows: object) -> str:
+def listing(rows: Iterable[object]) -> str:
     """Row numbers as people write them: 3; 3 and 7; 3, 7 and 9; at most six of them.
 
     >>> listing([3, 7, 9]), listing(range(40))
     ('3, 7 and 9', '0, 1, 2, 3, 4, 5 and 34 more')
     """
-    names = [str(r) for r in rows]  # type: ignore[attr-defined]
+    names = [str(r) for r in rows]
     if len(names) > 7:
         names = [*names[:6], f"{len(names) - 6} more"]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

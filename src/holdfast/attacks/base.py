@@ -171,10 +171,18 @@ class Attack(Value):
     array([[2.]])
     """
 
-    kind: ClassVar[str] = ""  # sneak or siege
     formula: ClassVar[str] = ""
     source: ClassVar[str] = ""
-    hostile: ClassVar[bool] = False  # sends on purpose what cannot be used
+
+    @property
+    def kind(self) -> str:
+        """Sneak or siege."""
+        return ""
+
+    @property
+    def hostile(self) -> bool:
+        """Whether it sends on purpose what cannot be used."""
+        return False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

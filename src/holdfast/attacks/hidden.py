@@ -179,11 +179,11 @@ class Spread(Attack):
             raise BadInput(f"Spread was given {self.attack!r}; it takes an attack, as in Spread(Empire(scale=0.1)).")
 
     @property
-    def kind(self) -> str:  # type: ignore[override]
+    def kind(self) -> str:
         return self.attack.kind
 
     @property
-    def hostile(self) -> bool:  # type: ignore[override]
+    def hostile(self) -> bool:
         return self.attack.hostile
 
     def labels(self, y: np.ndarray, classes: int) -> np.ndarray:

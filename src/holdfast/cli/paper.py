@@ -26,6 +26,7 @@ from holdfast.experiments.store import Entry, Store
 from holdfast.experiments.sweep import Runs, sweep
 from holdfast.report.agreement import HEADS, Agreement, agreements
 from holdfast.report.agreement import draw as draw_agreement
+from holdfast.report.groups import Group
 from holdfast.report.page import put
 from holdfast.report.paper import ASIDES, aside, compared, fuller, group
 from holdfast.report.tables import html, latex, markdown, terminal
@@ -176,12 +177,12 @@ def _run(todo: Runs, store: Store, data: Path | None, *, jobs: int, cluster: str
     return failures(board, varied(todo))
 
 
-def _figure(group: object, out: Path) -> None:
+def _figure(group: Group, out: Path) -> None:
     try:
         from holdfast.report.plots import curves
     except ImportError:
         raise MissingExtra("a figure", "matplotlib", "plot") from None
-    curves(group, out)  # type: ignore[arg-type]
+    curves(group, out)
     say(f"the figure is in {out}")
 
 

@@ -59,7 +59,7 @@ def takes_part_options(command: Callable[..., None]) -> Callable[..., None]:
         options = PartOptions(**{name: given.pop(name) for name in shared if name in given})
         command(options, **given)
 
-    call.__signature__ = signature  # type: ignore[attr-defined]
+    vars(call)["__signature__"] = signature
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in listed} | {"return": None}
     del call.__wrapped__  # typer would look at its signature instead
     return call

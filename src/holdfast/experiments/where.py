@@ -78,8 +78,9 @@ def short(text: str) -> str:
         rule = parse(text, AGGREGATORS) if text.startswith("TwoPhase(") else None
     except BadInput:
         return text
-    name = pair(rule) if isinstance(rule, TwoPhase) and rule.election == Ballot() else ""
-    return f"{name}(f={rule.f})" if name else text  # type: ignore[union-attr]
+    if not isinstance(rule, TwoPhase) or rule.election != Ballot() or not (name := pair(rule)):
+        return text
+    return f"{name}(f={rule.f})"
 
 
 def _number(text: str) -> float | None:

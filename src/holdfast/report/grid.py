@@ -55,8 +55,9 @@ class Cell:
     @property
     def difference(self) -> float | None:
         """The difference to the reference, between the numbers as they are shown."""
-        known = self.mean is not None and self.reference is not None
-        return round(round(self.mean, 2) - round(self.reference, 2), 2) if known else None  # type: ignore[arg-type]
+        if self.mean is None or self.reference is None:
+            return None
+        return round(round(self.mean, 2) - round(self.reference, 2), 2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,11 +37,11 @@ class Pull(Mixing):
         """Nothing is checked: rules that checked their own fields build it, and `length` may be infinite."""
 
     @property
-    def anchors(self) -> tuple[str, ...]:  # type: ignore[override]
+    def anchors(self) -> tuple[str, ...]:
         return () if self.anchor == "medoid" else (self.anchor,)
 
     @property
-    def precise(self) -> bool:  # type: ignore[override]
+    def precise(self) -> bool:
         return self.anchor == "medoid"  # what follows needs the same distances again
 
     def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray | None:

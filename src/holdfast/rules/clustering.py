@@ -149,7 +149,7 @@ class CenterwO(DistanceRule):
     source = "Yi et al. 2024, Algorithm 2"
 
     @property
-    def random(self) -> bool:  # type: ignore[override]
+    def random(self) -> bool:
         return self.candidates is not None
 
     def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray | None:
@@ -251,7 +251,7 @@ class MeanwO(DistanceRule):
             raise BadInput(f"{self!r} cannot do both: refining needs the distances between all vectors; choose one.")
 
     @property
-    def random(self) -> bool:  # type: ignore[override]
+    def random(self) -> bool:
         return self.candidates is not None
 
     def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray | None:

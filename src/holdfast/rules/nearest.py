@@ -308,7 +308,7 @@ class NearestTo(DistanceRule):
         return np.array([len(rows)])
 
     @property
-    def random(self) -> bool:  # type: ignore[override]
+    def random(self) -> bool:
         return self.rule.random
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
