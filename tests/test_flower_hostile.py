@@ -282,6 +282,8 @@ def test_another_rule_on_the_same_folder_is_told(tmp_path: Path, caplog: pytest.
         (lambda: TwoPhaseStrategy("Mean2P(f=1)"), "the text 'Mean2P"),
         (lambda: RobustStrategy(MeanwO(f=1), folder=3), "cannot be a journal's folder"),  # type: ignore[arg-type]
         (lambda: RobustStrategy(MeanwO(f=1)).start(LocalGrid(clients(), 3), [np.zeros(2)]), "pass an ArrayRecord"),  # type: ignore[arg-type]
+        (lambda: RobustStrategy(MeanwO(f=1)).start(LocalGrid(clients(), 3), make_record({}), "2"), "is a whole number"),  # type: ignore[arg-type]
+        (lambda: LocalGrid(clients(), "7"), "it is a number, 1 or more"),  # type: ignore[arg-type]
         (lambda: LocalGrid(10, clients()), "pass a ClientApp"),  # type: ignore[arg-type]
         (lambda: LocalGrid(clients(), 0), "1 or more"),
         (lambda: vote(lambda *_: 0.0), "write @vote"),  # type: ignore[arg-type]

@@ -136,6 +136,8 @@ class TestArguments:
             Krum()  # type: ignore[call-arg]
         with pytest.raises(BadInput, match=r"^Mean2P needs f; write it as Mean2P\(f=2\)\.$"):
             parse("Mean2P()")
+        with pytest.raises(BadInput, match=r"^Mean2P needs f; write it as Mean2P\(f=2\)\.$"):
+            Mean2P()  # type: ignore[call-arg]
 
     def test_a_strange_one_is_named(self) -> None:
         with pytest.raises(BadInput, match=r"^CWTM was given axis=, which it does not have; it is CWTM\(f=2\)\.$"):

@@ -147,6 +147,8 @@ def test_a_filter_says_which_entries_count_in_distances() -> None:
     everything, some = MeanwO(3).decide(updates), MeanwO(3).decide(updates, measure=lambda name: name == "w")
     assert some.kept == MeanwO(3).decide(X).kept != everything.kept
     assert some.value["bn"] == pytest.approx(1e6 * np.mean(some.kept))
+    with pytest.raises(BadInput, match="was given measure = 'w'; it is a function of a name"):
+        MeanwO(3)(updates, measure="w")  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="told to measure none of bn and w"):
         MeanwO(3)(updates, measure=lambda name: False)
 

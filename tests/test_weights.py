@@ -700,7 +700,7 @@ class TestCertificates:
         told = certificate(MeanwO(7).decide(X, weights=w))
         assert told.how == "this round's vectors"
         assert told.kappa < 0.15
-        assert "whoever the honest are, their weighted mean is within" in str(told)
+        assert "liars, the weighted mean of the others is within" in str(told)
         assert f"(at most {told.share:.3g} of the weight)" in str(told)
 
     def test_a_billion_moves_the_answer_no_more_than_the_certificate_says(self) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, signature
+from typing import ParamSpec, TypeVar
 
 from holdfast.definitions import field_hint
 from holdfast.errors import BadInput, closest, plural
 
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 USUAL = {  # of parameters without a default, for examples in sentences
     "attack": "Empire()",
     "every": "100",
@@ -40,6 +43,18 @@ def explain_arguments(cls: type, synonyms: Mapping[str, str] | None = None) -> N
             raise error
 
     setattr(cls, "__init__", __init__)  # noqa: B010 - mypy allows no assignment to __init__
+
+
+def explained(make: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Let a function say which arguments are missing or unknown, as `explain_arguments` does for a class."""
+
+    @wraps(make)
+    def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        if why := misfit(make, args, kwargs):
+            raise BadInput(why)
+        return make(*args, **kwargs)
+
+    return call
 
 
 def misfit(

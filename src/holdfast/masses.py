@@ -146,10 +146,11 @@ def whole_masses(weights: np.ndarray) -> np.ndarray | None:
         return np.asarray(weights / np.gcd.reduce(weights.astype(np.int64)))
     ratios = weights / weights.min()
     if ratios.sum() * DENOMINATORS < FINE:
-        for denominator in range(1, DENOMINATORS + 1):
-            whole = np.round(ratios * denominator)
-            if (np.abs(ratios * denominator - whole) <= 1e-9 * whole).all():
-                return np.asarray(whole)
+        multiples = np.outer(np.arange(1, DENOMINATORS + 1), ratios)
+        whole = np.round(multiples)
+        fits = (np.abs(multiples - whole) <= 1e-9 * whole).all(axis=1)
+        if fits.any():
+            return np.asarray(whole[fits.argmax()])
     return rounded_masses(weights, FINE)
 
 

@@ -91,6 +91,8 @@ def read(X: object, who: str, **reading: Unpack[Reading]) -> Updates:
             X = replace(X, on_excess=on_excess)
         return X if reading.get("weights") is None else X.weighted(read_masses(reading["weights"], X.n, who))
     weights = reading.get("weights")
+    if measure is not None and not callable(measure):
+        raise BadInput(f"{who} was given measure = {measure!r}; it is a function of a name, as lambda name: True.")
     updates = _from_matrix(X, who, like, measure) if is_array(X) else _from_rows(X, who, reading)
     updates.on_excess, updates.names = on_excess, reading.get("names")
     if updates.names is not None and len(updates.names) != updates.n:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Unpack
 
 import numpy as np
 
+from holdfast.arguments import explained
 from holdfast.choice import unscaled
 from holdfast.decision import Decision
 from holdfast.driver import decide
@@ -198,6 +199,7 @@ class TwoPhase(Value):
         return elect(candidates, reports, self.election, margin=margin)
 
 
+@explained
 def Cent2P(f: int) -> TwoPhase:  # noqa: N802 - the paper's name
     r"""The paper's Cent2P: CenterwO against OuterCenter, by ballot.
 
@@ -231,6 +233,7 @@ def Cent2P(f: int) -> TwoPhase:  # noqa: N802 - the paper's name
     return TwoPhase(CenterwO(f=f), OuterCenter(f=f))
 
 
+@explained
 def Mean2P(f: int) -> TwoPhase:  # noqa: N802 - the paper's name
     r"""The paper's Mean2P: MeanwO against OuterMean, by ballot.
 

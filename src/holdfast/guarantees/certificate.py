@@ -127,8 +127,8 @@ class Certificate:
         weighted = "" if self.share is None else f" (at most {self.share:.3g} of the weight)"
         about = f"{self.rule}, n = {self.n}, f = {self.f}{weighted}: "
         if self.kappa < inf:
-            who, mean = (f"{self.n - self.f} honest", "mean") if self.share is None else ("honest", "weighted mean")
-            about += f"whoever the {who} are, their {mean} is within {sqrt(self.kappa):.3g} of their "
+            mean = "mean" if self.share is None else "weighted mean"
+            about += f"for any {self.f} liars, the {mean} of the others is within {sqrt(self.kappa):.3g} of their "
             lines = [about + f"standard deviations (κ = {self.kappa:.3g}, from {self.how})."]
         else:
             lines = [about + "nothing is proved of this round in units of the honest deviation."]

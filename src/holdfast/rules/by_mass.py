@@ -101,24 +101,24 @@ def ranked_with_mass(block: Array, mass: np.ndarray) -> tuple[Array, Array]:
 def packed_trimmed_mean(block: Array, mass: np.ndarray, f: int) -> np.ndarray:
     """(n, b) float32 -> (b,): each column's mean without the lowest and highest values that weigh as the f heaviest."""
     n, columns = block.shape
-    total, trimmed, kept = int(mass.sum()), int(heaviest(mass, f)), n - 2 * f
-    out, width = np.empty(columns), min(columns, CHUNK)
+    total, trimmed = int(mass.sum()), int(heaviest(mass, f))
+    middle = slice(f, n - f)  # the others never count: no f values weigh more than the f heaviest
+    width = min(columns, CHUNK)
     room, masses = np.empty((width, n)), np.tile(mass.astype(np.uint64), (width, 1))  # once: fresh memory is slow
-    starts, one = np.repeat(np.arange(width) * total, kept), np.ones(kept)
+    values, sums = np.empty((2, n - 2 * f, columns), np.uint64)
     for s, e in spans(columns, CHUNK):
         bits = packed_in_order(block[:, s:e], masses[: e - s], room[: e - s])
-        values = (bits[:, f : n - f] & ~FREE).view(np.float64)  # the others never count: no f values weigh more
-        sums = bits.view(np.int64).reshape(-1)
-        np.cumsum(sums, out=sums)  # over all columns, one after the other; the free bits hold the sums of masses
-        upto = sums.reshape(bits.shape)[:, f : n - f].reshape(-1) - starts[: values.size]
-        upto &= np.int64(FREE)
-        np.clip(upto, trimmed, total - trimmed, out=upto)
-        taken = np.empty(values.shape)
-        np.subtract(upto[1:], upto[:-1], out=taken.reshape(-1)[1:])
-        taken[:, 0] = upto[::kept] - trimmed
-        taken *= values
-        np.matmul(taken, one, out=out[s:e])
-    return out / (total - 2 * trimmed)
+        np.bitwise_and(bits[:, middle], ~FREE, out=values[:, s:e].T)
+        bits[:, -1] -= np.uint64(total)  # the masses of every column then sum to zero, so one sum runs over all
+        np.cumsum(bits.reshape(-1), out=bits.reshape(-1))
+        np.bitwise_and(bits[:, middle], FREE, out=sums[:, s:e].T)
+    upto = sums.view(np.int64)
+    upto[-1] = total  # or more than is kept; the last of all is where the running sum has gone back to zero
+    np.clip(upto, trimmed, total - trimmed, out=upto)
+    taken = np.empty(values.shape)
+    np.subtract(upto[0], trimmed, out=taken[0])
+    np.subtract(upto[1:], upto[:-1], out=taken[1:])
+    return np.asarray(np.einsum("ij,ij->j", taken, values.view(np.float64))) / (total - 2 * trimmed)
 
 
 def added_up(ordered: Array) -> Array:

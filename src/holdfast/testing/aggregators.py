@@ -102,7 +102,7 @@ class Subject:
         return Plan("oracle", sentence, test, self.excuses.get("oracle", ""))
 
     def _constant_plan(self) -> Plan:
-        sentence = "The squared error is at most κ times the honest variance, whoever is honest."
+        sentence = "The squared error is at most κ times the honest variance, for every choice of the honest."
         if self.kappa is None:
             return Plan("constant", sentence, None, self.excuses.get("constant", "no constant κ was given"))
         kappa = self.kappa

@@ -62,7 +62,8 @@ class LocalGrid(Grid):
     ) -> None:
         if not isinstance(app, ClientApp):
             raise BadInput(f"LocalGrid was given {app!r}; pass a ClientApp and then how many nodes.")
-        if not isinstance(nodes, Sequence) and (not isinstance(nodes, int) or nodes < 1):
+        listed = isinstance(nodes, Sequence) and all(isinstance(one, Mapping) for one in nodes)
+        if not listed and (not isinstance(nodes, int) or nodes < 1):
             raise BadInput(
                 f"LocalGrid was given {nodes!r} nodes; it is a number, 1 or more, or a configuration of each."
             )

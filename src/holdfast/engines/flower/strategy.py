@@ -203,6 +203,7 @@ class RobustStrategy(Strategy):
         if not isinstance(initial_arrays, ArrayRecord):
             what = type(initial_arrays).__name__
             raise BadInput(f"{type(self).__name__} was given initial_arrays of type {what}; pass an ArrayRecord.")
+        num_rounds = check_whole(num_rounds, "num_rounds", least=0, who=type(self).__name__)
         self.offset, self.last, held = 0, None, self.journal.state()
         if not all(np.isfinite(v).all() for v in read_model(initial_arrays).values() if v.dtype.kind == "f"):
             raise BadInput(f"{type(self).__name__} was given initial_arrays that are not finite.")
