@@ -84,11 +84,11 @@ def runs(grid: Mapping[str, Any], readers: Readers | None = None) -> Runs:
     Parameters
     ----------
     grid : mapping
-        Fields of `Run` by name, each a list of values, or a single value for all. `rules`, `attacks`, `rates`,
-        `splits` and `seeds` may be written so; `seeds = 3` is 0, 1, 2. A rate is a share of the workers, rounded down:
-        this number is Byzantine, and {f} in a rule stands for it. `honest` is the number
-        of honest workers; the Byzantine ones come on top, so `workers` is not given. `zip` names fields whose lists go together, the first
-        value of each with the first of the others, and so on. Rules and attacks may be texts or values.
+        Fields of `Run` by name, each a list of values, or a single value for all. `rules`, `attacks`, `rates`, `splits`
+        and `seeds` may be written so; `seeds = 3` is 0, 1, 2. A rate is a share of the workers, rounded down: this
+        number is Byzantine, and {f} in a rule stands for it. `honest` is the number of honest workers; the Byzantine
+        ones come on top, so `workers` is not given. `zip` names fields whose lists go together, the first value of each
+        with the first of the others, and so on. Rules and attacks may be texts or values.
     readers : dict from str to callable, optional
         How the texts of "rule" and "attack" are read. Without it, they name what the catalogue has.
 
