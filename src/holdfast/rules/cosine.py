@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from holdfast.errors import BadInput
 from holdfast.rules.base import DistanceRule, Distances, Mixing, Rng, Stage, Weights, value
-from holdfast.rules.clipping import pulled, shrink_to
+from holdfast.rules.clipping import BEYOND, pulled, shrink_to
 from holdfast.rules.clustering import finite
 from holdfast.values import Positive, WorkerIndex
 
@@ -33,9 +31,13 @@ def trusted_row(pivot: int | None, rows: np.ndarray, who: object) -> int:
 
 @value
 class SameLength(Mixing):
-    """Every vector, brought to the length of the trusted one; a vector of length zero stays. Part of `FLTrust`."""
+    """Every vector, brought to the length of the trusted one; a vector of length zero stays. Part of `FLTrust`.
+
+    Next to vectors that are too far, the trusted one has length zero. `far` brings only these nearer, along their ray.
+    """
 
     pivot: WorkerIndex | None = None
+    far: bool = False
     internal = True
     precise = True
 
@@ -49,12 +51,16 @@ class SameLength(Mixing):
     def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
         n = D.shape[1] - len(self.anchors)
         squares, length = D[1, :n], float(np.sqrt(D[0, n]))
-        if length == 0:
+        if self.far:
+            out_of_sight = np.isinf(squares) | ((squares > 0) & (length == 0))
+            factor = np.where(out_of_sight, BEYOND, 1.0)
+        elif length == 0:
             raise BadInput(
                 f"{FLTrust(self.pivot)!r} was given no trusted vector, or one of length zero; pass the server's own "
                 "update as start=, or name a trusted worker, as in FLTrust(pivot=0)."
             )
-        factor = np.divide(length, np.sqrt(squares), out=np.ones(n), where=squares > 0)
+        else:
+            factor = np.divide(length, np.sqrt(squares), out=np.ones(n), where=squares > 0)
         M = np.zeros((n, D.shape[1]))
         np.fill_diagonal(M, factor)
         M[:, n] = 1 - factor
@@ -111,7 +117,8 @@ class FLTrust(DistanceRule):
         return ("origin", "start") if self.pivot is None else ("origin",)
 
     def stages(self) -> tuple[Stage, ...]:
-        return (*pulled(SameLength(self.pivot), "origin", math.inf), self)
+        nearer = (SameLength(self.pivot, far=True) for _ in range(5))  # through the whole range of float64
+        return (*nearer, SameLength(self.pivot), self)
 
     def centres(self, rows: np.ndarray, rng: Rng | None) -> np.ndarray:
         return np.array([trusted_row(self.pivot, rows, self), len(rows)])
@@ -171,9 +178,6 @@ class ClippedClustering(DistanceRule):
     why = "in the smaller cluster of directions"
     fails = "against liars that point as the honest do; and two clusters split honest workers in every round"
     source = "Li et al. 2024"
-
-    def least(self) -> int:
-        return 3
 
     def stages(self) -> tuple[Stage, ...]:
         return pulled(self, "origin", self.tau or 0.0)

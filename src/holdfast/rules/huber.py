@@ -74,18 +74,18 @@ class Huber(DistanceRule):
         w[most] = mass[most] / mass[most].sum()  # a start that no minority can move
         for taken in range(STEPS):
             r = distances_to(D, w)
-            if not r.any():
-                break
-            r = np.maximum(r, min(self.tau, float(r.max())) * 1e-100)
-            pull = mass * np.minimum(1.0, self.tau / r)
+            pull = self._pull(r, mass)
             quick = newton_step(D, w, r, pull, mass * self.tau * (r > self.tau)) if max(n, taken) <= NEWTON else ()
             new = min((pull / pull.sum(), *quick), key=lambda v: self._loss(distances_to(D, v), mass))
             moved, w = np.abs(new - w) @ r, new
             near = max(median_of(r, mass), min(self.tau, float(r.max())))
             if moved <= max(STILL * near, 4e-16 * float(r.max())):
                 break
-        pull = mass * np.minimum(1.0, self.tau / np.maximum(distances_to(D, w), self.tau))
-        return np.asarray(pull / pull.sum())  # at the answer this moves nothing, and makes all weights positive
+        pull = self._pull(distances_to(D, w), mass)
+        return pull / pull.sum()  # at the answer this moves nothing, and makes all weights positive
+
+    def _pull(self, r: np.ndarray, mass: np.ndarray) -> np.ndarray:
+        return np.asarray(mass * (self.tau / np.maximum(r, self.tau)))
 
     def _loss(self, r: np.ndarray, mass: np.ndarray) -> float:
         q = r / self.tau

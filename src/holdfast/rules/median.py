@@ -156,8 +156,9 @@ def newton_step(D: Distances, w: Weights, r: np.ndarray, pull: np.ndarray, bent:
     that, times the distance.
     """
     B = 0.5 * (r[:, None] ** 2 + r**2 - D)  # inner products, seen from the current point
+    away = np.where(bent > 0, r, 1.0)[:, None]
     try:
-        c = np.linalg.solve(pull.sum() * np.eye(len(D)) - B * bent[:, None] / r[:, None] ** 3, pull)
+        c = np.linalg.solve(pull.sum() * np.eye(len(D)) - B * bent[:, None] / away**3, pull)
     except np.linalg.LinAlgError:
         return ()
     return (w + c - c.sum() * w,)
