@@ -39,6 +39,8 @@ def test_what_agrees_and_what_does_not() -> None:
         whole = row["float64"] == row["float32"] == row["rounds"]
         assert whole == (row["peer"] not in DIFFERENT), row
         assert whole or row["note"], row
+    for row in FOUND["searches"]:
+        assert row["at least"] == row["rounds"] == 200, row
     for row in FOUND["flower"]:
         assert (row["equal"] == row["rounds"]) == ("Bulyan" not in row["peer"]), row
         assert row["float32 exact"] == row["rounds"], row

@@ -22,6 +22,7 @@ NAMES_ELSEWHERE = {
     "FedMedian": "CWM",
     "FedTrimmedAvg": "CWTM",
     "FoE": "Empire",
+    "Gaussian": "Gauss",
     "GeoMed": "GeometricMedian",
     "InnerProductManipulation": "Empire",
     "LIE": "ALIE",
@@ -42,14 +43,14 @@ NAMES_ELSEWHERE = {
 DIFFERENCES = {
     "ALittleIsEnough": "ByzFL's tau is z = -tau sqrt(h/(h-1)) with h honest workers",
     "Clipping": "ByzFL's c=2.0 is Clip(tau=2.0)",
+    "Gaussian": "ByzFL's Gaussian(mu, sigma) is Gauss(sigma=sigma, mu=mu), with a draw of its own for each liar",
     "InnerProductManipulation": "ByzFL's tau=2.0 is Empire(scale=2.0), and Empire() has 0.1",
-    "Optimal_ALittleIsEnough": "ByzFL's is PGA(along='std'), and the View names the server's rule",
-    "Optimal_InnerProductManipulation": "ByzFL's is PGA(along='mean'), and the View names the server's rule",
+    "Optimal_ALittleIsEnough": "ByzFL's is PGA(along='std', thorough=True); the View names the rule",
+    "Optimal_InnerProductManipulation": "ByzFL's is PGA(along='mean', thorough=True); the View names the rule",
     "SignFlipping": "ByzFL's is Empire(scale=1.0), while SignFlip() sends minus each liar's own vector",
 }
 """Where a name here means another value by default: what to write for the same numbers (docs/coming-from.md)."""
 WITHOUT_EQUAL = {
-    "Gaussian": "has no equal here; Gauss() sends noise as long as each liar's own vector",
     "RobustAggregator": "is a chain here, as in NNM(f=2) >> CWTM(f=2)",
 }
 """What a name of another library is here, if it is no name here."""
