@@ -17,9 +17,9 @@ import pytest
 
 from holdfast import BadInput
 from holdfast.cli.live import named, varied, watch
-from holdfast.experiments.board import Board, estimate
 from holdfast.experiments.export import write
 from holdfast.experiments.pool import News, carried_out
+from holdfast.experiments.progress import Progress, estimate
 from holdfast.experiments.store import Entry, Store, key, summarise_run
 from holdfast.experiments.sweep import only, read, runs, sweep
 from holdfast.training import Run, train
@@ -79,6 +79,11 @@ class TestFile:
             ("rules = ['CWM()']\nseeds = []", "no seeds"),
             ("rules = ['CWM()']\nseed = 1\nseeds = 2", "'seed' twice"),
             ("rules = ['CWM()']\nrate = 0.1\nbyzantine = 2", "both rates and byzantine"),
+            ("rules = ['CWM()']\nhonest = 5\nworkers = 6", "both honest and workers"),
+            ("rules = ['CWM()']\nhonest = 0", "honest is a whole number, 1 to"),
+            ("rules = ['CWM()']\nzip = ['lr']", "'lr' is no list of it"),
+            ("rules = ['CWM()']\nzip = [3]", "3 is no list of it"),
+            ("rules = ['CWM()']\nlr = [1, 2]\nseeds = 3\nzip = ['lr', 'seeds']", "2 of lr, 3 of seed; zipped"),
             ("rules = ['CWM()']\nrounds = 'ten'", "rounds = 'ten'"),
             ("rules = ['CWTM(f={f}']", "CWTM"),
             ("rules = [3]", "rule = 3"),
@@ -452,7 +457,7 @@ def test_an_interrupt_while_the_table_is_drawn_ends_the_runs(monkeypatch: pytest
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Board, "hear", interrupted)
+    monkeypatch.setattr(Progress, "hear", interrupted)
     with pytest.raises(KeyboardInterrupt) as error:
         watch(news(), found)
     assert error
@@ -467,20 +472,20 @@ def test_no_processes_at_all_are_refused() -> None:
 def test_the_board_counts_and_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
     found = runs(GRID | {"seeds": 2, "rounds": 100})
     names = list(found)
-    board, now = Board(found), 0.0
-    monkeypatch.setattr("holdfast.experiments.board.time.monotonic", lambda: now)
-    assert board.seconds() is None
-    board.hear(News(names[0], "there"))
-    board.hear(News(names[1], "began"))
-    board.hear(News(names[1], "round", round=10, accuracy=0.5))
+    progress, now = Progress(found), 0.0
+    monkeypatch.setattr("holdfast.experiments.progress.time.monotonic", lambda: now)
+    assert progress.seconds() is None
+    progress.hear(News(names[0], "there"))
+    progress.hear(News(names[1], "began"))
+    progress.hear(News(names[1], "round", round=10, accuracy=0.5))
     now = 5.0
-    board.hear(News(names[1], "round", round=20))
-    assert board.running[names[1]].accuracy == 0.5
-    assert board.seconds() == pytest.approx(0.5 * (80 + 100 + 100))
-    board.hear(News(names[2], "failed", why="no"))
-    board.hear(News(names[1], "done"))
-    board.hear(News(names[3], "busy"))
-    assert (board.there, board.done, list(board.failed), board.busy) == (1, 1, [names[2]], {names[3]})
+    progress.hear(News(names[1], "round", round=20))
+    assert progress.running[names[1]].accuracy == 0.5
+    assert progress.seconds() == pytest.approx(0.5 * (80 + 100 + 100))
+    progress.hear(News(names[2], "failed", why="no"))
+    progress.hear(News(names[1], "done"))
+    progress.hear(News(names[3], "busy"))
+    assert (progress.there, progress.done, list(progress.failed), progress.busy) == (1, 1, [names[2]], {names[3]})
     assert estimate([Run(rule="CWM()", **SMALL)], None, 1) > 0
 
 
@@ -488,11 +493,11 @@ def test_the_board_guesses_where_no_rounds_are_told(monkeypatch: pytest.MonkeyPa
     """On a cluster nobody knew how long it would take, to the end."""
     found = runs(GRID | {"rounds": 100})
     (first, second), now = found, 0.0
-    board = Board(found)
-    monkeypatch.setattr("holdfast.experiments.board.time.monotonic", lambda: now)
-    board.hear(News(first, "began"))
+    progress = Progress(found)
+    monkeypatch.setattr("holdfast.experiments.progress.time.monotonic", lambda: now)
+    progress.hear(News(first, "began"))
     now = 50.0
-    board.hear(News(first, "done", round=100))
-    assert board.seconds() == 0.5 * 100
-    board.hear(News(second, "failed", why="no"))
-    assert board.seconds() == 0
+    progress.hear(News(first, "done", round=100))
+    assert progress.seconds() == 0.5 * 100
+    progress.hear(News(second, "failed", why="no"))
+    assert progress.seconds() == 0

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.wide import Screen
-from holdfast.experiments.board import Board, spoken
 from holdfast.experiments.pool import News, carried_out
+from holdfast.experiments.progress import Progress, spoken
 from holdfast.experiments.sweep import Runs
 from holdfast.report.groups import bare, differing, label, written_value
 from holdfast.training import Run
@@ -22,22 +22,22 @@ MAX_FAILURES = 12  # failures that are shown
 ALWAYS = ("workers", "byzantine", "data", "split", "vote_batch")  # of a run's name
 
 
-def watch(news: Generator[News], runs: Runs, console: Console | None = None) -> Board:
+def watch(news: Generator[News], runs: Runs, console: Console | None = None) -> Progress:
     """Show the news until there are no more; what has been done stays when somebody interrupts."""
     console = console or Screen(stderr=True)
-    board, more = Board(runs), varied(runs)
+    progress, more = Progress(runs), varied(runs)
     with closing(news):
         if not console.is_terminal:
             for one in news:
-                board.hear(one)
+                progress.hear(one)
                 if one.what in ("done", "failed"):
-                    console.print(Text(_line(board, one, more)), soft_wrap=True)
-            return board
-        with Live(_table(board, more), console=console, refresh_per_second=4) as live:
+                    console.print(Text(_line(progress, one, more)), soft_wrap=True)
+            return progress
+        with Live(_table(progress, more), console=console, refresh_per_second=4) as live:
             for one in news:
-                board.hear(one)
-                live.update(_table(board, more))
-    return board
+                progress.hear(one)
+                live.update(_table(progress, more))
+    return progress
 
 
 def carrier(cluster: str | None) -> Callable[..., Iterator[News]]:
@@ -63,39 +63,40 @@ def named(run: Run, more: Iterable[str] = ()) -> str:
     return f"{label(run.rule, run.byzantine)} | {bare(run.attack)} | {where} | seed {run.seed}"
 
 
-def counted(board: Board) -> str:
+def counted(progress: Progress) -> str:
     """How far it is."""
-    parts = [f"{board.there + board.done} of {len(board.runs)} done"]
-    parts += [f"{board.there} of them before"] if board.there else []
-    parts += [f"{len(board.running)} running"] if board.running else []
-    parts += [f"{len(board.busy)} in other processes"] if board.busy else []
-    parts += [f"{len(board.failed)} failed"] if board.failed else []
+    parts = [f"{progress.there + progress.done} of {len(progress.runs)} done"]
+    parts += [f"{progress.there} of them before"] if progress.there else []
+    parts += [f"{len(progress.running)} running"] if progress.running else []
+    parts += [f"{len(progress.busy)} in other processes"] if progress.busy else []
+    parts += [f"{len(progress.failed)} failed"] if progress.failed else []
     return ", ".join(parts)
 
 
-def failures(board: Board, more: Iterable[str]) -> list[str]:
+def failures(progress: Progress, more: Iterable[str]) -> list[str]:
     """What failed, and why."""
-    return [f"{named(board.runs[name], more)}: {why}" for name, why in board.failed.items()]
+    return [f"{named(progress.runs[name], more)}: {why}" for name, why in progress.failed.items()]
 
 
-def _line(board: Board, news: News, more: Iterable[str]) -> str:
+def _line(progress: Progress, news: News, more: Iterable[str]) -> str:
     accuracy = "not known" if news.accuracy is None else f"{news.accuracy:.4f}"
     outcome = f"failed: {news.why}" if news.what == "failed" else f"accuracy {accuracy}"
-    left = spoken(board.seconds())
-    return f"[{board.there + board.done}/{len(board.runs)}, {left} left] {named(board.runs[news.key], more)}: {outcome}"
+    left = spoken(progress.seconds())
+    done, run = progress.there + progress.done, progress.runs[news.key]
+    return f"[{done}/{len(progress.runs)}, {left} left] {named(run, more)}: {outcome}"
 
 
-def _table(board: Board, more: Iterable[str]) -> Group:
+def _table(progress: Progress, more: Iterable[str]) -> Group:
     out = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("running", "rounds", "", "accuracy"):
         out.add_column(name, justify="right" if name == "rounds" else "left", overflow="fold")
-    for name, live in board.running.items():
-        run = board.runs[name]
+    for name, live in progress.running.items():
+        run = progress.runs[name]
         shown = "" if live.accuracy is None else f"{live.accuracy:.3f}"
         bar = ProgressBar(total=run.rounds, completed=live.round, width=20)
         out.add_row(Text(named(run, more)), f"{live.round}/{run.rounds}", bar, shown)
     return Group(
-        *([out] if board.running else []),
-        *(Text(f"failed: {text}", style="red") for text in failures(board, more)[-MAX_FAILURES:]),
-        Text(f"{counted(board)}; about {spoken(board.seconds())} left", style="bold"),
+        *([out] if progress.running else []),
+        *(Text(f"failed: {text}", style="red") for text in failures(progress, more)[-MAX_FAILURES:]),
+        Text(f"{counted(progress)}; about {spoken(progress.seconds())} left", style="bold"),
     )

@@ -19,9 +19,9 @@ from holdfast.cli.paper_parts import Part, cells_of, sets_of
 from holdfast.cli.wide import Screen, say
 from holdfast.cli.wide import console as printer
 from holdfast.errors import MissingExtra, listing
-from holdfast.experiments.board import estimate, spoken
 from holdfast.experiments.paper import PAPERS, TABLES, Setting
 from holdfast.experiments.pool import cores
+from holdfast.experiments.progress import estimate, spoken
 from holdfast.experiments.store import Entry, Store
 from holdfast.experiments.sweep import Runs, sweep
 from holdfast.report.agreement import HEADS, Agreement, agreements
@@ -169,12 +169,12 @@ def _run(todo: Runs, store: Store, data: Path | None, *, jobs: int, cluster: str
         left = estimate(todo.values(), data, many)
     console.print(f"{len(todo)} to do: about {spoken(left)} with {many} at a time here")
     try:
-        board = watch(sweep(todo, store, jobs or None, data, retry_failed=True, carry=carry), todo, console)
+        progress = watch(sweep(todo, store, jobs or None, data, retry_failed=True, carry=carry), todo, console)
     except KeyboardInterrupt:
         console.print("stopped; the same command goes on from there")
         raise typer.Abort from None
-    console.print(counted(board))
-    return failures(board, varied(todo))
+    console.print(counted(progress))
+    return failures(progress, varied(todo))
 
 
 def _figure(group: Group, out: Path) -> None:

@@ -94,11 +94,11 @@ def sweep(
     carry = carrier(cluster)
     try:
         many = jobs or (None if cluster else cores())
-        board = watch(carry_out(runs, runs_there, many, folder, retry_failed=retry_failed, carry=carry), runs)
+        progress = watch(carry_out(runs, runs_there, many, folder, retry_failed=retry_failed, carry=carry), runs)
     except KeyboardInterrupt:
         say("stopped; the same command goes on from there", err=True)
         raise typer.Abort from None
-    say(f"{counted(board)}: {store}")
-    if board.failed:
-        say(f"the first that failed: {failures(board, more)[0]}", err=True)
+    say(f"{counted(progress)}: {store}")
+    if progress.failed:
+        say(f"the first that failed: {failures(progress, more)[0]}", err=True)
         raise typer.Exit(1)

@@ -21,6 +21,8 @@ from holdfast.training import Result, Run
 from holdfast.training import train as run_training
 from holdfast.training.folder import NO_LOCK, Folder
 
+OTHERS = {"honest": "on the honest workers' test images", "validation": "on the images that were set aside"}
+
 
 @example("holdfast train --rule 'Mean2P(f=8)' --attack 'SignFlip()' --n 20 --liars 8 --rounds 50 --out run")
 def train(
@@ -55,6 +57,10 @@ def train(
     declared: Annotated[
         int | None, typer.Option(help="Training images that each liar says it has, with --weights samples.", min=1)
     ] = None,
+    holders: Annotated[str, typer.Option(help="Who holds data: all, or honest (liars hold none).")] = "all",
+    validation: Annotated[
+        int | None, typer.Option(help="Training images that each worker sets aside to choose parameters by.", min=1)
+    ] = None,
     certify: Annotated[bool, typer.Option("--certify", help="Certify every round; κ goes to the metrics.")] = False,
     no_lock: Annotated[
         bool, typer.Option("--no-lock", help="Take no locks; only if no other process works there.")
@@ -78,7 +84,10 @@ def train(
         model=model, device=device, threads=threads, every=every, seed=seed, weight_decay=weight_decay, clip=clip,
         present=present, train=images, test=tests,
     )  # fmt: skip
-    run = run.changed(byzantine=run.f if liars is None else liars, weights=weights, declared=declared)
+    run = run.changed(
+        byzantine=run.f if liars is None else liars, weights=weights, declared=declared, holders=holders,
+        validation=validation,
+    )  # fmt: skip
     place = free_folder(run) if out is None else out
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Screen(stderr=True)) as bar:
@@ -128,6 +137,9 @@ def summary(result: Result) -> list[str]:
         workers = [value for value in final["workers"] if value is not None]
         averaged = result.lines[-1]["averaged"]["accuracy"]
         lines.append(f"accuracy {result.accuracy:.4f} (averaged model {averaged:.4f}), worst worker {min(workers):.4f}")
+        others = {name: final[name] for name in ("honest", "validation") if final.get(name) is not None}
+        if others and (run.byzantine or "validation" in others):
+            lines.append(", ".join(f"{OTHERS[name]} {value:.4f}" for name, value in others.items()))
     letters = result.kept()
     if run.byzantine:
         lies, truth = letters[:, run.honest :], letters[:, : run.honest]

@@ -12,6 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from holdfast.checks import check_whole
 from holdfast.disk import write_text
 from holdfast.errors import BadInput
 from holdfast.experiments.pool import News, carried_out
@@ -27,7 +28,9 @@ __all__ = ["read", "runs", "sweep"]
 Runs = dict[str, Run]
 Readers = Mapping[str, Callable[[str], Any]]  # by the name of a field
 PLURAL = {"rules": "rule", "attacks": "attack", "rates": "rate", "splits": "split", "seeds": "seed"}
-KNOWN = {one.name for one in fields(Run)} | {"rate"}
+KNOWN = {one.name for one in fields(Run)} | {"rate", "honest"}
+APART = [("rate", "byzantine"), ("honest", "workers"), ("honest", "rate")]  # of these, a sweep says one
+WRITTEN = {field: word for word, field in PLURAL.items()}
 WORDS = {word: "rates or byzantine" if field == "byzantine" else field for word, field in SYNONYMS.items()}
 MAX_RUNS = 100_000  # runs of a sweep
 
@@ -81,9 +84,11 @@ def runs(grid: Mapping[str, Any], readers: Readers | None = None) -> Runs:
     Parameters
     ----------
     grid : mapping
-        Fields of `Run` by name, each a list of values, or a single value for all. `rules`, `attacks`, `rates`,
-        `splits` and `seeds` may be written so; `seeds = 3` is 0, 1, 2. A rate is a share of the workers, rounded down:
-        this number is Byzantine, and {f} in a rule stands for it. Rules and attacks may be texts or values.
+        Fields of `Run` by name, each a list of values, or a single value for all. `rules`, `attacks`, `rates`, `splits`
+        and `seeds` may be written so; `seeds = 3` is 0, 1, 2. A rate is a share of the workers, rounded down: this
+        number is Byzantine, and {f} in a rule stands for it. `honest` is the number of honest workers; the Byzantine
+        ones come on top, so `workers` is not given. `zip` names fields whose lists go together, the first value of each
+        with the first of the others, and so on. Rules and attacks may be texts or values.
     readers : dict from str to callable, optional
         How the texts of "rule" and "attack" are read. Without it, they name what the catalogue has.
 
@@ -103,8 +108,10 @@ def runs(grid: Mapping[str, Any], readers: Readers | None = None) -> Runs:
     >>> len(runs({"rules": ["Average()", "CWTM(f={f})"], "attacks": ["SignFlip()"], "rates": [0.2, 0.4], "seeds": 3}))
     12
     """
-    axes = {}
+    axes: dict[str, list[Any]] = {}
     for name, given in grid.items():
+        if name == "zip":
+            continue
         field = PLURAL.get(name, name)
         if field not in KNOWN:
             raise BadInput(unknown(str(name), sorted(KNOWN | set(PLURAL)), "key of a sweep", WORDS))
@@ -117,15 +124,35 @@ def runs(grid: Mapping[str, Any], readers: Readers | None = None) -> Runs:
             raise BadInput(f"a sweep was given no {name}; name at least one.")
     if "rule" not in axes:
         raise BadInput("a sweep was given no rules; name at least one, such as rules = ['MeanwO(f={f})'].")
-    if {"rate", "byzantine"} <= set(axes):
-        raise BadInput("a sweep was given both rates and byzantine; say one of them.")
-    if (many := math.prod(map(len, axes.values()))) > MAX_RUNS:
+    for one, other in APART:
+        if {one, other} <= set(axes):
+            raise BadInput(f"a sweep was given both {WRITTEN.get(one, one)} and {other}; say one of them.")
+    together = _zipped(axes, grid.get("zip", ()))
+    if (many := math.prod(map(len, together))) > MAX_RUNS:
         raise BadInput(f"a sweep was given {many:,} combinations or more; it takes {MAX_RUNS:,} at most.")
-    listed = [_run(dict(zip(axes, values, strict=True)), readers or {}) for values in itertools.product(*axes.values())]
+    chosen = (dict(itertools.chain.from_iterable(some)) for some in itertools.product(*together))
+    listed = [_run({name: values[name] for name in axes}, readers or {}) for values in chosen]
     return {key(run): run for run in listed}
 
 
+def _zipped(axes: Mapping[str, list[Any]], given: Any) -> list[list[list[tuple[str, Any]]]]:
+    """The axes, each a list of choices; a choice sets one field, or all fields that go together."""
+    names = [PLURAL.get(name, name) if isinstance(name, str) else name for name in _listed(given)]
+    if strange := [name for name in names if not isinstance(name, str) or name not in axes]:
+        raise BadInput(f"a sweep was given zip = {given!r}, and {strange[0]!r} is no list of it; name its lists.")
+    sizes = {len(axes[name]) for name in names}
+    if len(sizes) > 1:
+        many = ", ".join(f"{len(axes[name])} of {name}" for name in names)
+        raise BadInput(f"a sweep was given zip = {given!r} for {many}; zipped lists are of one length.")
+    apart = [[[(name, value)] for value in values] for name, values in axes.items() if name not in names]
+    joined = [[(name, axes[name][at]) for name in names] for at in range(max(sizes, default=0))]
+    return [joined, *apart] if names else apart
+
+
 def _run(fields: dict[str, Any], readers: Readers) -> Run:
+    if (honest := fields.pop("honest", None)) is not None:
+        byzantine = check_whole(fields.get("byzantine", 0), "byzantine", least=0, most=MAX_RUNS, who="a sweep")
+        fields["workers"] = check_whole(honest, "honest", least=1, most=MAX_RUNS, who="a sweep") + byzantine
     workers = fields.get("workers", Run.workers)
     if (rate := fields.pop("rate", None)) is not None:
         if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < 0.5:

@@ -40,8 +40,10 @@ COUNTS = {
     "probe": 0,
     "threads": 1,
 }
-OPTIONAL = {"draw": 0, "train": 1, "test": 1, "present": 1, "vote_batch": 1, "declared": 1}
-LATER = ("weights", "declared")  # fields that older records do not have; at their defaults they stay out of a record
+OPTIONAL = {"draw": 0, "train": 1, "test": 1, "present": 1, "vote_batch": 1, "declared": 1, "validation": 1}
+LATER = ("weights", "declared", "holders", "validation")
+"""Fields that older records do not have; at their defaults they stay out of a record."""
+CHOICES = {"weights": ("equal", "samples"), "holders": ("all", "honest")}
 BASES = {"rule": "DistanceRule or CoordinateRule of holdfast.rules.base", "attack": "Attack of holdfast.attacks"}
 SYNONYMS = {
     **dict.fromkeys(("liars", "f", "b", "n_byzantine", "nb_byz", "nb_byzantine", "num_byzantine"), "byzantine"),
@@ -127,6 +129,12 @@ class Run:
         largest numbers are capped, as `holdfast.cap` does.
     declared : int or None
         How many training images each Byzantine worker says that it has. None: the truth.
+    holders : "all" or "honest"
+        Among whom the data are dealt. "honest": Byzantine workers hold no data of their own, as in ByzFL. They train
+        on the images of honest workers, and have no test images.
+    validation : int or None
+        How many of its training images each worker sets aside. Evaluations then tell the accuracy on these images. Use
+        it to choose parameters, since a choice by the test images would flatter the result.
 
     Raises
     ------
@@ -178,6 +186,8 @@ class Run:
     threads: int = 1
     weights: Literal["equal", "samples"] = "equal"
     declared: int | None = None
+    holders: Literal["all", "honest"] = "all"
+    validation: int | None = None
 
     def __post_init__(self) -> None:
         for name, (catalogue, kind, noun) in TEXTS.items():
@@ -197,8 +207,9 @@ class Run:
                 raise BadInput(f"Run was given {name} = {given!r}; it is a text.")
         if not isinstance(self.standardise, bool):
             raise BadInput(f"Run was given standardise = {self.standardise!r}; it is True or False.")
-        if self.weights not in ("equal", "samples"):
-            raise BadInput(f"Run was given weights = {self.weights!r}; it is 'equal' or 'samples'.")
+        for name, (usual, other) in CHOICES.items():
+            if (given := getattr(self, name)) not in (usual, other):
+                raise BadInput(f"Run was given {name} = {given!r}; it is {usual!r} or {other!r}.")
         for name, positive in NUMBERS.items():
             self._number(name, positive=positive)
         for name in ("clip", "reject"):

@@ -16,10 +16,12 @@ from torch.func import vmap
 from torch.nn import functional as F
 
 from holdfast.attacks import Attack
-from holdfast.data import Dataset, Share, deal, load, standardise_images
+from holdfast.data import Dataset, Share, load, standardise_images
+from holdfast.data.pools import Indices
 from holdfast.errors import BadInput
 from holdfast.jsonable import finite_or_none
 from holdfast.training.gradients import Gradients, Loss, together
+from holdfast.training.holding import deal_images
 from holdfast.training.messages import BALLOT, BATCH, PROBE, generator
 from holdfast.training.models import build
 from holdfast.training.run import Run
@@ -68,10 +70,10 @@ class Workers:
     ) -> None:
         data = data if isinstance(data, Dataset) else load(run.data, data)
         self.run, self.workers, self.classes = run, run.workers, len(data.classes)
-        rng = np.random.default_rng([run.seed if run.draw is None else run.draw, 0])
-        self.shares = deal(data, run.split, run.workers, run.train, run.test, rng)
+        self.shares, aside = deal_images(run, data)
         self.device = _device(run.device)
-        self.images, self.places = _images(data, self.shares, standardise=run.standardise, device=self.device)
+        self.places = Places(self.shares, aside)
+        self.images = _images(data, self.places, standardise=run.standardise, device=self.device)
         self.samples = self.places.sizes.tolist()
         self.labels = torch.as_tensor(data.labels, dtype=torch.long, device=self.device)[self.places.used]
         self.lies = self._lies(run.attack)
@@ -251,7 +253,7 @@ class Workers:
             return torch.stack([self.loss(*pair) for pair in zip(apart, y, strict=True)])
 
     def evaluate(self, model: np.ndarray) -> dict[str, Any]:
-        """Return accuracy on everybody's test images and worker by worker, loss, and gradient norm over the honest.
+        """Return how good a model is on the test images, and the norm of the honest workers' gradient.
 
         Parameters
         ----------
@@ -261,27 +263,40 @@ class Workers:
         Returns
         -------
         dict
-            Numbers by name.
+            Numbers by name. `accuracy` is over the test images of all workers, `honest` over those of the honest, and
+            `pooled` counts each image once, if several workers hold it. `workers` has one accuracy for each worker.
+            `validation` is there if the run sets images aside.
         """
         if not np.isfinite(model).all():
             raise BadInput("evaluate was given a model that is not finite.")
         self._load(model)
         self.module.eval()
-        at = torch.as_tensor(np.concatenate(self.places.test), device=self.device)
+        places = np.concatenate(self.places.test)
+        right, answers, labels = self._right(places)
+        by_worker = np.split(right, np.cumsum([len(test) for test in self.places.test])[:-1])
+        with torch.no_grad():
+            loss = float(self.loss(answers, labels))
+        found: dict[str, Any] = {
+            "accuracy": float(right.mean()),
+            "honest": _mean(np.concatenate(by_worker[: self.run.honest])),
+            "pooled": float(right[np.unique(places, return_index=True)[1]].mean()),
+            "loss": finite_or_none(loss),
+            "gradient_norm": self._slope(),
+            "workers": [None if (mean := _mean(part)) is None else round(mean, 4) for part in by_worker],
+        }
+        if self.run.validation:
+            found["validation"] = float(self._right(np.concatenate(self.places.validation))[0].mean())
+        return found
+
+    def _right(self, places: np.ndarray) -> tuple[np.ndarray, Tensor, Tensor]:
+        """For these images: whether the module is right, its answers, and the labels."""
+        at = torch.as_tensor(places, device=self.device)
         with torch.no_grad():
             answers = torch.cat(
                 [self.module(together(self.images[part][None])) for part in torch.split(at, self.chunk)]
             )
-        right = (answers.argmax(dim=1) == self.labels[at]).double().cpu().numpy()
-        by_worker = np.split(right, np.cumsum([len(test) for test in self.places.test])[:-1])
-        with torch.no_grad():
-            loss = float(self.loss(answers, self.labels[at]))
-        return {
-            "accuracy": float(right.mean()),
-            "loss": finite_or_none(loss),
-            "gradient_norm": self._slope(),
-            "workers": [round(float(part.mean()), 4) if len(part) else None for part in by_worker],
-        }
+        labels = self.labels[at]
+        return (answers.argmax(dim=1) == labels).double().cpu().numpy(), answers, labels
 
     def _slope(self) -> float | None:
         """Norm of the gradient of the honest workers' mean loss, over a fixed draw of training images."""
@@ -329,6 +344,10 @@ def fill(module: nn.Module, vector: np.ndarray) -> nn.Module:
     return module
 
 
+def _mean(values: np.ndarray) -> float | None:
+    return float(values.mean()) if len(values) else None
+
+
 @contextmanager
 def drawing(seed: int, device: torch.device) -> Iterator[None]:
     """Torch's own draws, such as dropout, by a seed; the caller's generator is left as it was."""
@@ -345,11 +364,11 @@ def drawing(seed: int, device: torch.device) -> Iterator[None]:
 class Places:
     """Where each worker's images stand among those that are used."""
 
-    def __init__(self, shares: Sequence[Share]) -> None:
-        parts = [side for share in shares for side in (share.train, share.test)]
+    def __init__(self, shares: Sequence[Share], aside: Sequence[Indices]) -> None:
+        parts = [side for share, own in zip(shares, aside, strict=True) for side in (share.train, share.test, own)]
         self.used, at = np.unique(np.concatenate(parts), return_inverse=True)
         split = np.split(at, np.cumsum([len(part) for part in parts])[:-1])
-        self.train, self.test = split[::2], split[1::2]
+        self.train, self.test, self.validation = split[::3], split[1::3], split[2::3]
         self.sizes = np.array([len(train) for train in self.train])
         if not self.sizes.all():
             raise BadInput(f"worker {int(self.sizes.argmin())} was dealt no training image; deal fewer workers.")
@@ -368,16 +387,15 @@ class Places:
         return np.take_along_axis(self.table, at, axis=1)
 
 
-def _images(data: Dataset, shares: list[Share], *, standardise: bool, device: torch.device) -> tuple[Tensor, Places]:
+def _images(data: Dataset, places: Places, *, standardise: bool, device: torch.device) -> Tensor:
     """The images in use, channels first, standardised by the training images."""
-    places = Places(shares)
     images = data.images[places.used]
     images = images.astype(np.float32) / 255 if images.dtype == np.uint8 else images.astype(np.float32)
     if standardise:
         train = images[np.unique(np.concatenate(places.train))]
         images = standardise_images(train, images)[1]
     images = images[:, None] if images.ndim == 3 else np.moveaxis(images, 3, 1)
-    return torch.as_tensor(np.ascontiguousarray(images), device=device), places
+    return torch.as_tensor(np.ascontiguousarray(images), device=device)
 
 
 def _device(name: str) -> torch.device:

@@ -29,7 +29,7 @@ class Live:
 
 
 @dataclass
-class Board:
+class Progress:
     """Hears the news of a sweep."""
 
     runs: Runs
