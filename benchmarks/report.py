@@ -394,10 +394,13 @@ def coming(text: str) -> str:
     dtypes = {"agree": ("float64", "float32")}
     for name, rows in (("byzfl", told["rows"]), ("stages", told["stages"]), ("attacks", told["attacks"])):
         text = put(text, name, pairs(rows, dtypes, "ByzFL"))
-    out = ["| ByzFL | holdfast, and its harm over theirs |", "| --- | --- |"]
+    out = [
+        "| ByzFL | holdfast | rule | at least their harm | harm over theirs, median |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for row in told["searches"]:
-        ratios = ", ".join(f"{name} {row[name]:.2f}" for name in ("least", "median", "most"))
-        out.append(f"| `{row['peer']}` | `{row['holdfast']}`<br>{ratios} |")
+        often = f"in {row['at least']} of {row['rounds']} rounds | {row['median']:.2f}"
+        out.append(f"| `{row['peer']}` | `{row['holdfast']}` | `{row['rule']}` | {often} |")
     text = put(text, "searches", "\n".join([*out, ""]))
     out = ["| | ByzFL | holdfast |", "| --- | --- | --- |"]
     for row in told["habits"]:

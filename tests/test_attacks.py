@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
@@ -45,6 +47,7 @@ from holdfast.attacks import (
     Canvass,
     CodedPGA,
     Empire,
+    Fang,
     Gauss,
     Inf,
     LabelFlip,
@@ -59,6 +62,7 @@ from holdfast.attacks import (
     SignFlip,
     Silent,
     Spread,
+    Trigger,
     View,
     Voter,
     Zero,
@@ -75,8 +79,13 @@ EVERY: list[Attack] = [
     NoAttack(),
     LabelFlip(),
     LabelFlip(by="authors"),
+    LabelFlip(pairs=((1, 7), (7, 1))),
+    Trigger(),
+    Trigger(target=3, share=0.1, size=2, scale=5.0),
     SignFlip(),
+    SignFlip(scale=4.0),
     Gauss(),
+    Gauss(sigma=2.0, mu=-1.0),
     Gauss(length="deviation"),
     Gauss(length="minus"),
     Zero(),
@@ -97,6 +106,10 @@ EVERY: list[Attack] = [
     MinSum(along="mean"),
     Mimic(),
     Mimic(worker=0),
+    Fang(),
+    Fang(against="krum"),
+    Fang(against="trim"),
+    MinMax(along="coordinate"),
     Spread(Empire(scale=0.1)),
     Spread(Gauss(length="minus")),
     Spread(Spread(ALIE())),
@@ -104,14 +117,17 @@ EVERY: list[Attack] = [
     Spread(PGA(along="std")),
     PGA(),
     PGA(along="mean", spread=True),
+    PGA(along="std", thorough=True),
+    PGA(along="coordinate"),
     Canvass(),
     Canvass(along="std", spread=False),
     CodedPGA(),
 ]
 FINITE = [a for a in EVERY if not isinstance(a, (Inf, NaN, Silent, Malformed)) and a != Spread(Silent())]
 SEARCHES = [a for a in FINITE if isinstance(a, (PGA, Canvass)) or "PGA" in repr(a)]
-MODEL = [a for a in FINITE if a not in SEARCHES and "Gauss" not in repr(a)]  # no search, no noise
-ALONG: tuple[Direction, ...] = ("sign", "std", "mean")
+NOISE = ("Gauss", "trim")
+MODEL = [a for a in FINITE if a not in SEARCHES and not any(name in repr(a) for name in NOISE)]  # no search, no noise
+ALONG: tuple[Direction, ...] = ("sign", "std", "mean", "coordinate")
 
 
 def view(seed: int = 0, h: int = 9, b: int = 3, d: int = 5, dtype: Any = np.float64, **more: Any) -> View:
@@ -143,6 +159,9 @@ HAND = View(
         (NoAttack(), [[3, 4], [5, -2]]),
         (LabelFlip(), [[3, 4], [5, -2]]),  # the labels are wrong, the row is what they give
         (SignFlip(), [[-3, -4], [-5, 2]]),
+        (SignFlip(scale=4), [[-12, -16], [-20, 8]]),
+        (Gauss(sigma=0, mu=3), [[3, 3], [3, 3]]),
+        (Trigger(scale=2), [[6, 8], [10, -4]]),  # the images are wrong; the row is what they give, twice as long
         (Zero(), [[0, 0], [0, 0]]),
         (Empire(scale=0.5), [[-1, -0.5]] * 2),  # -0.5 (2, 1)
         (Empire(scale=0), [[0, 0]] * 2),
@@ -283,7 +302,9 @@ def farthest(fits: Callable[[float], bool]) -> float:
 
 
 def towards(H: np.ndarray, along: str) -> np.ndarray:
-    p = {"sign": np.sign(H.mean(axis=0)), "std": H.std(axis=0), "mean": H.mean(axis=0)}[along]
+    mean = H.mean(axis=0)
+    one = np.array([np.sign(x) if abs(x) == max(map(abs, mean)) else 0.0 for x in mean])
+    p = {"sign": np.sign(mean), "std": H.std(axis=0), "mean": mean, "coordinate": one}[along]
     return np.asarray(p / math.sqrt(sum(float(x) ** 2 for x in p)))
 
 
@@ -327,6 +348,55 @@ def test_moments_lose_nothing_to_an_offset(dtype: Any, offset: float) -> None:
         assert close(deviation, X.astype(float).std(axis=0), dtype)
 
 
+def slow_krum(X: list[np.ndarray], f: int) -> int:
+    scores = [sum(sorted(float(((x - y) ** 2).sum()) for y in X)[: len(X) - f - 1]) for x in X]
+    return scores.index(min(scores))
+
+
+@pytest.mark.parametrize("rule", [Krum(3), Average(), MeanwO(3), NNM(3) >> Krum(3)], ids=repr)
+@pytest.mark.parametrize("d", [2, 30])
+def test_fang_against_krum_equals_the_paper_step_by_step(rule: Any, d: int) -> None:
+    """Against Krum: from the bound of Theorem 1 on, λ is halved until Krum selects -λ s; its copies support it."""
+    n, b = 13, 3
+    for seed in range(6):
+        seen = view(seed, h=n - b, b=b, d=d, rule=rule)
+        H = list(seen.honest)
+        s = np.sign(sum(H))
+        sums = [sum(sorted(float(((x - y) ** 2).sum()) for y in H)[: n - b - 1]) for x in H]
+        lam = math.sqrt(min(sums) / ((n - 2 * b - 1) * d)) + max(map(np.linalg.norm, H)) / math.sqrt(d)
+        for _ in range(40):
+            if slow_krum([*H, *[-lam * s] * b], b) >= n - b:
+                break
+            lam /= 2
+        assert close(Fang()(seen), np.tile(-lam * s, (b, 1)))
+
+
+def test_fang_asks_the_very_krum_that_it_meets() -> None:
+    seen = [view(4, h=10, d=3, rule=Krum(3, others=others)) for others in ("n-f-2", "n-f-1")]
+    for one in seen:
+        assert one.rule.decide(np.concatenate([one.honest, Fang()(one)])).kept[0] >= 10
+
+
+@pytest.mark.parametrize("rule", [CWTM(3), CWM(), NNM(3) >> CWM()], ids=repr)
+def test_fang_against_a_trimmed_mean_keeps_to_the_papers_intervals(rule: Any) -> None:
+    """With b = 2, for updates: against the sign of the mean, beyond the outermost honest value."""
+    sides = set()
+    for seed in range(4):
+        seen = view(seed, h=10, b=400, d=8, rule=rule)
+        seen = View(honest=seen.honest + 3 * (np.arange(8) - 4), own=seen.own, rule=rule)
+        sent = Fang()(seen)
+        for j in range(8):
+            least, most, s = seen.honest[:, j].min(), seen.honest[:, j].max(), np.sign(seen.honest[:, j].sum())
+            if s > 0:
+                low, high = (least / 2, least) if least > 0 else (2 * least, least)
+            else:
+                low, high = (most, 2 * most) if most > 0 else (most, most / 2)
+            assert low <= sent[:, j].min() <= low + 0.05 * (high - low)
+            assert high - 0.05 * (high - low) <= sent[:, j].max() <= high
+            sides.add((s > 0, (least if s > 0 else most) > 0))
+    assert len(sides) == 4  # all four cases of the paper
+
+
 # what the forms promise
 
 
@@ -353,6 +423,14 @@ def test_the_programs_gauss_has_the_deviation_over_coordinates() -> None:
     assert sent[0].std() == pytest.approx(1.0, rel=0.02)
     assert sent[0].mean() == pytest.approx(0.0, abs=0.02)
     assert not sent[1].any()
+
+
+def test_noise_of_given_mean_and_deviation() -> None:
+    own = np.tile([[0.0], [1e6]], (1, 40000))
+    sent = Gauss(sigma=2.0, mu=-3.0)(View(honest=own, own=own))
+    assert sent.mean(axis=1) == pytest.approx(-3.0, abs=0.05)
+    assert sent.std(axis=1) == pytest.approx(2.0, rel=0.02)
+    assert np.corrcoef(sent)[0, 1] == pytest.approx(0.0, abs=0.02)  # a draw of its own for each worker
 
 
 @pytest.mark.parametrize(("h", "b"), [(1, 1), (3, 1), (6, 2), (2, 6), (21, 14)])
@@ -395,6 +473,16 @@ def test_label_flips_are_permutations_as_in_the_authors_table(dtype: Any) -> Non
         assert sorted(LabelFlip().labels(np.arange(classes), classes)) == [*range(classes)]
     with pytest.raises(BadInput, match="20 classes"):
         LabelFlip(by="authors").labels(y[:20], 20)
+
+
+def test_mapped_labels_by_hand() -> None:
+    y = np.array([0, 1, 7, 9, 1], dtype=np.uint8)
+    assert LabelFlip(pairs=((1, 7), (7, 1))).labels(y, 10).tolist() == [0, 7, 1, 9, 7]
+    assert LabelFlip(pairs=(1, 7)).labels(y, 10).tolist() == [0, 7, 7, 9, 7]
+    assert LabelFlip(pairs=(1, 7)).labels(y, 10).dtype == np.uint8
+    assert y.tolist() == [0, 1, 7, 9, 1]
+    with pytest.raises(BadInput, match=r"was given 5 classes; its pairs may name 0 to 4"):
+        LabelFlip(pairs=(1, 7)).labels(y[:2], 5)
 
 
 def test_the_seven_of_the_paper_as_written_and_as_run() -> None:
@@ -571,6 +659,72 @@ def test_pga_finds_what_a_fine_grid_finds(rule: Any, seed: int, along: Direction
     assert damage(seen, PGA(along=along)(seen)) >= 0.96 * best
 
 
+def line_search(harm: Callable[[float], float]) -> float:
+    """ByzFL's search for τ, in its two phases: twenty questions, from 0 on, the first step 10."""
+    best, most, step, left = 0.0, harm(0.0), 10.0, 19
+    while left:
+        left -= 1
+        if (new := harm(best + step)) <= most:
+            step *= 0.8
+            break
+        best, most, step = best + step, new, 2 * step
+    while left:
+        left -= 1
+        if (new := harm(best + step)) > most:
+            best, most = best + step, new
+        step *= 0.8
+    return most
+
+
+@pytest.mark.parametrize("along", ["std", "mean"])
+@pytest.mark.parametrize("rule", [CWTM(3), Krum(3), GeometricMedian(), NNM(3) >> CWM(), MeanwO(3)], ids=repr)
+def test_the_optimised_attacks_do_at_least_the_harm_of_byzfls(rule: Any, along: Direction) -> None:
+    for seed in range(12):
+        seen = view(seed, h=10, d=12, rule=rule, f=3)
+        mean, std = seen.honest.mean(axis=0), seen.honest.std(axis=0, ddof=1)
+
+        def harm(tau: float, seen: Any = seen, mean: Any = mean, std: Any = std) -> float:
+            return damage(seen, np.tile(mean + tau * std if along == "std" else -tau * mean, (3, 1)))
+
+        ours = damage(seen, PGA(along=along, thorough=True)(seen))
+        assert ours >= (1 - 1e-9) * line_search(harm)
+        assert ours >= (1 - 1e-9) * damage(seen, PGA(along=along)(seen))
+
+
+@pytest.mark.parametrize("name", ["ALittleIsEnough", "InnerProductManipulation"])
+def test_the_optimised_attacks_beside_byzfls_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "benchmarks"))
+    if (byzfl := importlib.import_module("common").byzfl()) is None:
+        pytest.skip("ByzFL is not installed")
+    attack = parse("OptALIE()" if name == "ALittleIsEnough" else "OptIPM()", NAMED)
+    for seed in range(20):
+        seen = view(seed, h=9, d=1 + seed, rule=CWTM(3), f=3)
+        theirs = getattr(byzfl, f"Optimal_{name}")(agg=byzfl.TrMean(3), pre_agg_list=[], f=3)(seen.honest)
+        assert damage(seen, attack(seen)) >= (1 - 1e-9) * damage(seen, np.tile(theirs, (3, 1)))
+
+
+def test_both_signs_of_the_deviations_are_tried() -> None:
+    """Liars above have the three zeros cut off, so that the answer is 9; below, 9, 9, 0, 0 and 0 are left of it."""
+    H = rows([0], [0], [0], [9], [9], [9], [9], [9])
+    seen = View(honest=H, own=np.zeros((3, 1)), rule=CWTM(3), f=3)
+    assert PGA(along="std")(seen)[0] < H.mean()
+    best = PGA(along="std", thorough=True)(seen)
+    assert best[0] > H.mean()
+    assert damage(seen, best) > damage(seen, PGA(along="std")(seen)) + 1e-9
+
+
+@pytest.mark.parametrize("d", [50, 800])
+def test_the_hidden_coordinate_moves_by_more_than_the_honest_spread_in_it(d: int) -> None:
+    """El Mhamdi et al. 2018: of rules on distances, one coordinate can be moved by about √d deviations."""
+    seen = view(h=12, b=3, d=d, rule=Krum(3), f=3)
+    sent = PGA(along="coordinate")(seen)
+    mean = seen.honest.mean(axis=0)
+    moved = np.flatnonzero(np.abs(sent[0] - mean) > 1e-6)
+    assert moved.tolist() == [int(np.abs(mean).argmax())]
+    answer = server(Krum(3), np.concatenate([seen.honest, sent]))
+    assert abs(answer - mean)[moved[0]] > 0.5 * math.sqrt(d)
+
+
 def server(rule: Any, X: np.ndarray) -> np.ndarray:
     return np.asarray(rule(X, **calls(rule, X.shape[1], seed=0)))
 
@@ -740,8 +894,10 @@ def test_an_attack_is_its_text(attack: Attack) -> None:
 
 def test_names_of_the_literature() -> None:
     assert parse("IPM(scale=3)", NAMED) == Empire(scale=3.0)
-    assert parse("OptALIE", NAMED) == PGA(along="std")
-    assert parse("OptIPM(spread=True)", NAMED) == PGA(along="mean", spread=True)
+    assert parse("OptALIE", NAMED) == PGA(along="std", thorough=True)
+    assert parse("OptIPM(spread=True)", NAMED) == PGA(along="mean", spread=True, thorough=True)
+    assert parse("HiddenCoordinate", NAMED) == PGA(along="coordinate")
+    assert parse("LabelFlip(pairs=(1, 7))", NAMED) == LabelFlip(pairs=((1, 7),))
     assert parse("Spread(Empire(scale=0.1))", NAMED) == Spread(Empire())
     assert parse("ScaledVariance(z=-20/35, over='honest')", NAMED) == list_paper_attacks(text=False)["SV"]
     assert {type(a) for a in EVERY} == set(ATTACKS.values())
@@ -759,6 +915,20 @@ def test_every_attack_tells_its_formula_and_kind(name: str) -> None:
     ("text", "said"),
     [
         ("LabelFlip(by='x')", "LabelFlip was given by = 'x'"),
+        ("LabelFlip(pairs=7)", "pairs = 7; write them as ((1, 7), (7, 1))"),
+        ("LabelFlip(pairs=((1, -7),))", "two classes each"),
+        ("LabelFlip(pairs=((1, 7), (1, 8)))", "name each class once on the left"),
+        ("LabelFlip(by='authors', pairs=(1, 7))", "give one of them"),
+        ("LabelFlip(pairs=[(1, 7)])", "is not an attack or a plain value"),
+        ("Trigger(share=1.5)", "share = 1.5"),
+        ("Trigger(target=-1)", "target = -1"),
+        ("Trigger(size=0)", "size = 0"),
+        ("SignFlip(scale=-1)", "scale = -1"),
+        ("Fang(against='median')", "Fang was given against = 'median'"),
+        ("PGA(thorough=2)", "thorough = 2"),
+        ("Gauss(mu=3)", "mu = 3.0 without sigma"),
+        ("Gauss(sigma=-1)", "sigma = -1"),
+        ("Gauss(length='minus', sigma=1)", "give one of them"),
         ("Gauss(length=3)", "Gauss was given length = 3"),
         ("Omniscient(form='paper')", "'program' or 'text'"),
         ("Empire(scale=-1)", "scale = -1"),

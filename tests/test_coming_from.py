@@ -50,6 +50,8 @@ def test_what_agrees_and_what_does_not() -> None:
         enough = row["rounds"] - (1 if row["peer"] in ROUNDED else 0)
         assert (agreed >= enough) == ((row["peer"], row["holdfast"]) not in DIFFERENT), row
         assert agreed == row["rounds"] or row["note"], row
+    for row in FOUND["searches"]:
+        assert row["at least"] == row["rounds"] == 200, row
     for row in FOUND["flower"]:
         assert (row["equal"] == row["rounds"]) == (row["holdfast"] != "RobustStrategy(Bulyan(f))"), row
         assert row["float32 exact"] == row["rounds"], row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import os
 import pickle
@@ -25,6 +26,7 @@ from holdfast.data import (
     QuantitySkew,
     Shards,
     Share,
+    Similarity,
     Uniform,
     count_classes,
     deal,
@@ -39,6 +41,13 @@ from holdfast.errors import BadInput
 from holdfast.spec import parse
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
+ONCE: list[Split] = [
+    Similarity(gamma=0.0),
+    Similarity(gamma=0.4),
+    Similarity(gamma=1.0),
+    Dirichlet(alpha=0.5, over="workers"),
+    Shards(shards=2, cut="classes"),
+]
 DRAWN: list[Split] = [Natural(), Uniform(), Dirichlet(alpha=1.0), Dirichlet(alpha=10.0, prior="uniform")]
 
 
@@ -594,7 +603,11 @@ def both(shares: list[Share]) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([s.train for s in shares]), np.concatenate([s.test for s in shares])
 
 
-@pytest.mark.parametrize("split", [*DRAWN, Shards(), Shards(shards=5), ByWriter(), Dirichlet(alpha=1e-320)], ids=repr)
+@pytest.mark.parametrize(
+    "split",
+    [*DRAWN, Shards(), Shards(shards=5), ByWriter(), Dirichlet(alpha=1e-320), Similarity(0.5), Similarity(0.0)],
+    ids=repr,
+)
 @pytest.mark.parametrize("official", [False, True])
 def test_shares_are_disjoint_exact_and_repeatable(split: Split, official: bool) -> None:
     data = made([900, 600, 300, 150], [180, 120, 60, 30] if official else None, writers=20)
@@ -734,6 +747,105 @@ def test_shards_are_runs_of_the_sorted_labels() -> None:
         deal(made([10, 10], [20, 0]), Shards(shards=1), 2)
 
 
+@pytest.mark.parametrize("split", ONCE, ids=repr)
+@pytest.mark.parametrize("ask", [(None, None), (20, 6)])
+def test_every_image_is_dealt_once(split: Split, ask: tuple[int | None, int | None]) -> None:
+    data = made([90, 60, 50, 40, 30], [18, 12, 10, 8, 6])
+    shares = deal(data, split, 7, *ask, rng=3)
+    train, test = both(shares)
+    assert len(np.unique(train)) == len(train) == (270 if ask[0] is None else 140)
+    assert {len(share.test) for share in shares} == {7 if ask[1] is None else 6}
+    assert data.held_out is not None
+    assert data.held_out[test].all()
+    for share in shares:
+        assert len(share.train)
+        assert set(data.labels[share.test]) <= set(data.labels[share.train])
+    again = deal(data, split, 7, *ask, rng=3)
+    assert all((a.train == b.train).all() and (a.test == b.test).all() for a, b in zip(shares, again, strict=True))
+    with pytest.raises(BadInput, match="it deals no image twice"):
+        deal(data, split, 7, 90, 0)
+    with pytest.raises(BadInput, match="take fewer workers"):
+        deal(data, split, 1000)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.3, 1.0])
+def test_similarity_cuts_the_sorted_rest_as_byzfl_does(gamma: float) -> None:
+    data = made([100] * 10)
+    table = count_classes(data, deal(data, Similarity(gamma), 7, 140, 0, rng=1))
+    alike = int(gamma * 980)
+    assert table.sum() == 980
+    assert abs(table.sum(axis=1) - 140).max() <= 1
+    if gamma == 0:
+        labels = np.repeat(np.arange(10), table.sum(axis=0))
+        assert table.tolist() == [np.bincount(part, minlength=10).tolist() for part in np.array_split(labels, 7)]
+        assert (table > 0).sum(axis=1).max() <= 3
+    if gamma == 0.3:  # about 4.2 of each class for everybody, and the other 98 images in at most three classes
+        most = np.sort(table, axis=1)
+        assert most[:, :-3].sum(axis=1).max() <= 0.9 * alike / 7
+        assert most[:, -3:].sum(axis=1).min() >= 98
+    if gamma == 1:
+        assert (table > 0).all()
+
+
+def test_extreme_is_byzfls_extreme(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "benchmarks"))
+    if (byzfl := importlib.import_module("common").byzfl()) is None:
+        pytest.skip("ByzFL is not installed")
+    data = made([31, 17, 44, 8])
+    theirs = object.__new__(byzfl.DataDistributor)
+    theirs.nb_honest = 6
+    shares = deal(data, Similarity(gamma=0.0), 6, test=0, rng=0)
+    train, _ = both(shares)
+    pieces = theirs.extreme_niid_idx(data.labels, np.sort(train))
+    wanted = [np.bincount(data.labels[piece], minlength=4).tolist() for piece in pieces]
+    assert count_classes(data, shares).tolist() == wanted
+
+
+def test_dirichlet_over_workers_has_its_law() -> None:
+    """Shares of a class among n workers: mean 1/n, variance (1/n)(1 - 1/n)/(1 + n alpha), as of Dir(alpha, ...)."""
+    data = made([4000] * 100)
+    for alpha in (0.5, 5.0):
+        split = Dirichlet(alpha=alpha, over="workers")
+        shares = count_classes(data, deal(data, split, 8, test=0, rng=0)) / np.bincount(data.labels)
+        shares /= shares.sum(axis=0)
+        assert shares.mean() == pytest.approx(1 / 8)
+        assert shares.var() == pytest.approx(1 / 8 * 7 / 8 / (1 + 8 * alpha), rel=0.2)
+    sizes = [len(share.train) for share in deal(made([500] * 4), Dirichlet(alpha=0.5, over="workers"), 8, 100, 0)]
+    assert len(set(sizes)) > 5
+    assert sum(sizes) == 800
+
+
+def test_dirichlet_over_workers_refuses() -> None:
+    with pytest.raises(BadInput, match="leave the prior out"):
+        Dirichlet(prior="uniform", over="workers")
+    with pytest.raises(BadInput, match="without an image of made in 1000 draws; take a larger alpha"):
+        deal(made([500, 500]), Dirichlet(alpha=1e-300, over="workers"), 8, 100, 0)
+
+
+def test_shards_of_classes_give_each_worker_as_many_classes() -> None:
+    data = made([120, 120, 60, 60, 30])
+    for k in (1, 2, 5):
+        table = count_classes(data, deal(data, Shards(shards=k, cut="classes"), 11, test=0, rng=2))
+        assert ((table > 0).sum(axis=1) == k).all()
+        for column in table.T:  # even among those who hold it
+            held = column[column > 0]
+            assert held.max() - held.min() <= 1
+    with pytest.raises(BadInput, match="with 5 classes; ask for at most that many"):
+        deal(data, Shards(shards=6, cut="classes"), 11)
+    few = count_classes(data, deal(data, Shards(shards=1, cut="classes"), 3, test=0))
+    assert (few.sum(axis=0) == 0).sum() == 2  # classes that nobody holds
+
+
+def test_texts_of_splits_in_figures() -> None:
+    assert Dirichlet().written() == "Dirichlet(alpha=0.1, prior='natural')"
+    assert Dirichlet(0.5, over="workers").written() == "Dirichlet(alpha=0.5, over='workers')"
+    assert Shards().written() == "Shards(shards=2)"
+    assert Shards(cut="classes").written() == "Shards(shards=2, cut='classes')"
+    with pytest.raises(BadInput, match=r"gamma = 1\.5; gamma is a finite number, 0 to 1"):
+        Similarity(gamma=1.5)
+
+
 def test_a_worker_is_a_writer() -> None:
     for official in (None, [50, 50]):
         data = made([300, 300], official, writers=12)
@@ -788,7 +900,7 @@ def test_more_workers_than_images(split: Split) -> None:
 
 
 def test_splits_are_values_with_a_text() -> None:
-    for split in (*DRAWN, Shards(shards=3), ByWriter(), Dirichlet(), QuantitySkew(ratio=7.5)):
+    for split in (*DRAWN, Shards(shards=3), ByWriter(), Dirichlet(), QuantitySkew(ratio=7.5), *ONCE):
         assert parse(repr(split), SPLITS) == split
     assert repr(Dirichlet(0.1)) == "Dirichlet()"
     with pytest.raises(BadInput, match="prior = 'flat'; it is 'natural', 'uniform' or 'byclass'"):

@@ -91,7 +91,7 @@ class TestNamesOfOtherLibraries:
             (
                 "holdfast.attacks",
                 "Optimal_ALittleIsEnough",
-                r"named PGA here; ByzFL's is PGA\(along='std'\)",
+                r"named PGA here; ByzFL's is PGA\(along='std', thorough=True\)",
             ),
             ("holdfast.rules", "TrMean", "TrMean is named CWTM here; write from holdfast import CWTM"),
             ("holdfast", "Meamed", "Meamed is named MeaMed here; write from holdfast import MeaMed"),
@@ -103,7 +103,7 @@ class TestNamesOfOtherLibraries:
             ("holdfast", "RobustAggregator", r"RobustAggregator is a chain here, as in NNM\(f=2\) >> CWTM\(f=2\)"),
             ("holdfast", "SignFlip", "SignFlip is in holdfast.attacks; write from holdfast.attacks import SignFlip"),
             ("holdfast.rules", "Mean2P", "Mean2P is in holdfast; write from holdfast import Mean2P"),
-            ("holdfast.attacks", "Gaussian", r"Gaussian has no equal here; Gauss\(\) sends noise"),
+            ("holdfast.attacks", "Gaussian", r"named Gauss here; .* is Gauss\(sigma=sigma, mu=mu\)"),
         ],
     )
     def test_an_import_from_where_people_look_met_a_plain_import_error(self, module: str, name: str, said: str) -> None:
@@ -126,7 +126,7 @@ class TestNamesOfOtherLibraries:
             parse("foe()", NAMED, "attack")
 
     def test_a_name_without_an_equal_was_answered_with_a_similar_one(self) -> None:
-        with pytest.raises(BadInput, match=r"^Gaussian has no equal here; Gauss\(\) sends noise as long as"):
+        with pytest.raises(BadInput, match=r"^Gaussian is named Gauss here; ByzFL's Gaussian\(mu, sigma\) is"):
             parse("Gaussian()", NAMED, "attack")
 
 

@@ -23,6 +23,7 @@ from mkdocs.config import load_config
 
 import holdfast
 from holdfast.attacks import ATTACKS, VOTERS
+from holdfast.data.partition import SPLITS
 from holdfast.report import portraits
 from holdfast.rules import CATALOGUE, Average
 from holdfast.twophase import Cent2P, Mean2P
@@ -191,6 +192,19 @@ def test_every_attack_has_its_place_and_picture(site: Path) -> None:
     for name in VOTERS:
         assert f'id="{name.lower()}"' in text
     assert not re.search(r"<td[^>]*>[\d.]+e[+-]", text)  # 240, not 2.4e+02
+
+
+def test_every_split_has_its_place_and_pictures(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "making"))
+    text, page, sources = (site / "splits.html").read_text(), made("splits_page"), made("sources")
+    for name, split in SPLITS.items():
+        assert f'id="{name.lower()}"' in text
+        assert sources.missing(" ".join((split.__doc__ or "").split())) == [], name
+        for at, value in enumerate(page.forms(name)):
+            picture = f"pictures/split-{name}-{at + 1}.svg"
+            assert f'src="{picture}"' in text
+            assert (site / picture).read_bytes() == page.picture(value)[0]
+            assert len((site / picture).read_bytes()) < 2 * BUDGET  # more than a hundred dots
 
 
 def test_every_command_and_public_name_has_its_place(site: Path) -> None:

@@ -296,7 +296,7 @@ def test_annotations_that_are_no_text_are_read_as_they_are() -> None:
 
 
 def test_every_field_of_the_package_says_what_it_holds() -> None:
-    left = {"parts", "rule", "attack", "inner", "outer", "election"}  # other values, which their classes check
+    left = {"parts", "rule", "attack", "inner", "outer", "election", "pairs"}  # their classes check these
     for catalogue in (AGGREGATORS, NAMED, VOTERS, SPLITS, SCHEDULES):
         for cls in catalogue.values():
             if isinstance(cls, type):

@@ -13,6 +13,7 @@ import letters
 import notebook_page
 import outside
 import rules_page
+import splits_page
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -24,7 +25,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages and pictures that no file of docs/ holds."""
     made: dict[str, str | bytes] = {"cli.md": cli_page.page(), "api.md": api_page.page()}
     made |= rules_page.pages() | attacks_page.pages() | notebook_page.pages(ROOT / "docs" / "students.ipynb")
-    made |= outside.pages(ROOT)
+    made |= splits_page.pages() | outside.pages(ROOT)
     for name, content in made.items():
         files.append(File.generated(config, name, content=content))
     return files

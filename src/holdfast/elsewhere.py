@@ -24,6 +24,7 @@ NAMES_ELSEWHERE = {
     "FedMedian": "CWM",
     "FedTrimmedAvg": "CWTM",
     "FoE": "Empire",
+    "Gaussian": "Gauss",
     "GeoMed": "GeometricMedian",
     "InnerProductManipulation": "Empire",
     "LIE": "ALIE",
@@ -46,16 +47,16 @@ DIFFERENCES = {
     "ALittleIsEnough": "ByzFL's tau is z = -tau sqrt(h/(h-1)) with h honest workers",
     "Clipping": "ByzFL's c=2.0 is Clip(tau=2.0)",
     "Clippedclustering": "Blades takes the median norm of all rounds, which you can pass as tau",
+    "Gaussian": "ByzFL's Gaussian(mu, sigma) is Gauss(sigma=sigma, mu=mu), with a draw of its own for each liar",
     "InnerProductManipulation": "ByzFL's tau=2.0 is Empire(scale=2.0), and Empire() has 0.1",
     "MeanOfMedians": "ByzPy's is MeaMed(f, lower=True)",
-    "Optimal_ALittleIsEnough": "ByzFL's is PGA(along='std'), and the View names the server's rule",
-    "Optimal_InnerProductManipulation": "ByzFL's is PGA(along='mean'), and the View names the server's rule",
+    "Optimal_ALittleIsEnough": "ByzFL's is PGA(along='std', thorough=True); the View names the rule",
+    "Optimal_InnerProductManipulation": "ByzFL's is PGA(along='mean', thorough=True); the View names the rule",
     "SignFlipping": "ByzFL's is Empire(scale=1.0), while SignFlip() sends minus each liar's own vector",
 }
 """Where a name here means another value by default: what to write for the same numbers (docs/coming-from.md)."""
 WITHOUT_EQUAL = {
     "Aksel": "is NearestTo(CWM(), f=2) here",
-    "Gaussian": "has no equal here; Gauss() sends noise as long as each liar's own vector",
     "RobustAggregator": "is a chain here, as in NNM(f=2) >> CWTM(f=2)",
     "SignGuard": "has no equal here: a rule sees distances or single coordinates, and it needs the signs of whole rows",
 }

@@ -128,6 +128,8 @@ class _Reader:
                 return self.build(name, [*map(self.value, args)], {w.arg or "**": self.value(w.value) for w in ws})
             case ast.Constant(value=value) if not top and (value is None or isinstance(value, (bool, int, float, str))):
                 return value
+            case ast.Tuple(elts=parts) if not top:
+                return tuple(map(self.value, parts))
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)) if not top:
                 return -value
             case ast.BinOp(ast.Constant(int() | float() as a), ast.Div(), ast.Constant(int() | float() as b)) if b:

@@ -13,12 +13,15 @@ import typing as _typing
 from typing import Any
 
 from holdfast.attacks.base import Attack, View
-from holdfast.attacks.blind import Gauss, Inf, LabelFlip, Malformed, NaN, NoAttack, SignFlip, Silent, Zero
-from holdfast.attacks.coded import CodedPGA
+from holdfast.attacks.blind import Gauss, Inf, Malformed, NaN, NoAttack, SignFlip, Silent, Zero
+from holdfast.attacks.coded import CodedPGA as CodedPGA
+from holdfast.attacks.directed import Fang
 from holdfast.attacks.hidden import Mimic, MinMax, MinSum, Spread
 from holdfast.attacks.informed import ALIE, Empire, Omniscient, ScaledVariance
+from holdfast.attacks.poisoned import LabelFlip, Trigger
 from holdfast.attacks.tailored import PGA, Canvass
-from holdfast.attacks.voters import VOTERS, Voter
+from holdfast.attacks.voters import VOTERS as VOTERS
+from holdfast.attacks.voters import Voter
 from holdfast.elsewhere import answer_names as _answer_names
 
 ATTACKS: dict[str, type[Any]] = {
@@ -35,9 +38,11 @@ ATTACKS: dict[str, type[Any]] = {
         MinMax,
         MinSum,
         Mimic,
+        Fang,
         Spread,
         Canvass,
         CodedPGA,
+        Trigger,
         Zero,
         Inf,
         NaN,
@@ -49,8 +54,9 @@ ATTACKS: dict[str, type[Any]] = {
 NAMED: dict[str, Any] = {
     **ATTACKS,
     "IPM": Empire,
-    "OptALIE": lambda spread=False: PGA(along="std", spread=spread),
-    "OptIPM": lambda spread=False: PGA(along="mean", spread=spread),
+    "OptALIE": lambda spread=False: PGA(along="std", spread=spread, thorough=True),
+    "OptIPM": lambda spread=False: PGA(along="mean", spread=spread, thorough=True),
+    "HiddenCoordinate": lambda spread=False: PGA(along="coordinate", spread=spread),
 }
 """What a text can name: parse("IPM(scale=3)", NAMED)."""
 
@@ -101,11 +107,10 @@ __all__ = [
     "ALIE",
     "ATTACKS",
     "PGA",
-    "VOTERS",
     "Attack",
     "Canvass",
-    "CodedPGA",
     "Empire",
+    "Fang",
     "Gauss",
     "Inf",
     "LabelFlip",
@@ -120,6 +125,7 @@ __all__ = [
     "SignFlip",
     "Silent",
     "Spread",
+    "Trigger",
     "View",
     "Voter",
     "Zero",

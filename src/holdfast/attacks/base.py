@@ -150,8 +150,9 @@ class Attack(Value):
 
     Notes
     -----
-    A data attack maps labels to labels as well. A *sneak* places its rows among the honest ones, a *siege* around them
-    (Yi et al. 2024). To write an attack, subclass it with `holdfast.values.value` and define `__call__`.
+    A data attack maps labels to labels, or images to images, as well (`labels`, `images`). A *sneak* places its rows
+    among the honest ones, a *siege* around them (Yi et al. 2024). To write an attack, subclass it with
+    `holdfast.values.value` and define `__call__`.
 
     A training checks what an attack sends: one row of finite numbers for each Byzantine worker, as an array of numpy,
     torch or JAX, or as a list of rows. Anything else raises `BadInput`, since the server would drop it and the attack
@@ -243,6 +244,36 @@ class Attack(Value):
             As many labels; the same unless the attack changes them.
         """
         return y
+
+    def images(self, x: np.ndarray) -> np.ndarray:
+        """Return the images on which a Byzantine worker computes its own update.
+
+        Parameters
+        ----------
+        x : numpy.ndarray of shape (N, C, H, W)
+            The true images, in the order of the labels that `labels` is given.
+
+        Returns
+        -------
+        numpy.ndarray
+            Images of the same shape; the very same array unless the attack changes them.
+        """
+        return x
+
+    def backdoor(self, x: np.ndarray) -> tuple[np.ndarray, int] | None:
+        """Return the images with the attack's trigger on each, and the class that they shall be taken for.
+
+        Parameters
+        ----------
+        x : numpy.ndarray of shape (N, C, H, W)
+            The true images.
+
+        Returns
+        -------
+        tuple of numpy.ndarray and int, or None
+            New images of the same shape and the target class. None if the attack has no trigger.
+        """
+        return None
 
 
 def lengths(rows: Rows) -> np.ndarray:

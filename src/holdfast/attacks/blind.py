@@ -8,7 +8,7 @@ import numpy as np
 
 from holdfast.attacks.base import Attack, Rows, View, lengths
 from holdfast.errors import BadInput
-from holdfast.values import value
+from holdfast.values import NonNegative, value
 
 
 @value
@@ -31,62 +31,13 @@ class NoAttack(Attack):
 
 
 @value
-class LabelFlip(Attack):
-    r"""LF: the worker computes an honest update on wrong labels.
+class SignFlip(Attack):
+    """SF: each worker sends its own update times -1, or times another negative number.
 
     Parameters
     ----------
-    by : "reverse" or "authors"
-        The permutation of the classes. "reverse" is y → C - 1 - y. "authors" is that of the program of Yi et al. 2024:
-        digits y → (7y + 1) mod 10, and, with 62 classes, upper and lower case exchanged.
-
-    Raises
-    ------
-    BadInput
-        If "authors" meets another number of classes than 10 or 62; raised by `labels`.
-
-    Notes
-    -----
-    The labels become :math:`y \to \pi(y)` for a permutation of the classes. The paper says only that it is a
-    deterministic permutation; on CIFAR-10 the program changes no label. A sneak.
-
-    References
-    ----------
-    .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
-       1-Mean Clustering with Outliers".
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from holdfast.attacks import LabelFlip
-    >>> LabelFlip(by="authors").labels(np.array([0, 1, 9, 10, 61]), 62)
-    array([ 1,  8,  4, 36, 35])
-    >>> LabelFlip().labels(np.array([0, 9]), 10)
-    array([9, 0])
-    """
-
-    by: Literal["reverse", "authors"] = "reverse"
-    kind = "sneak"
-    formula = "gradients at labels π(y)"
-    source = "Yi et al. 2024"
-
-    def __call__(self, seen: View) -> Rows:
-        return seen.own
-
-    def labels(self, y: np.ndarray, classes: int) -> np.ndarray:
-        if self.by == "reverse":
-            return classes - 1 - y
-        if classes not in (10, 62):
-            raise BadInput(
-                f"LabelFlip(by='authors') was given {classes} classes; it is for 10 or 62, 'reverse' for any."
-            )
-        letters = np.where(y < 36, y + 26, y - 26)
-        return np.where(y < 10, (7 * y + 1) % 10, letters)
-
-
-@value
-class SignFlip(Attack):
-    """SF: each worker sends its own update times -1.
+    scale : float
+        How much longer the update becomes, at least 0. It is 1 in Yi et al. 2024. Li et al. 2019 take longer ones.
 
     Notes
     -----
@@ -96,22 +47,29 @@ class SignFlip(Attack):
     ----------
     .. [1] Yi et al. 2024, "Near-Optimal Resilient Aggregation Rules for Distributed Learning Using 1-Center and
        1-Mean Clustering with Outliers".
+    .. [2] Li et al. 2019, "RSA: Byzantine-Robust Stochastic Aggregation Methods for Distributed Learning from
+       Heterogeneous Datasets".
 
     Examples
     --------
     >>> import numpy as np
     >>> from holdfast.attacks import SignFlip, View
-    >>> SignFlip()(View(honest=np.zeros((2, 1)), own=np.array([[1.0], [-2.0]])))
+    >>> seen = View(honest=np.zeros((2, 1)), own=np.array([[1.0], [-2.0]]))
+    >>> SignFlip()(seen)
     array([[-1.],
            [ 2.]])
+    >>> SignFlip(scale=4.0)(seen)
+    array([[-4.],
+           [ 8.]])
     """
 
+    scale: NonNegative = 1.0
     kind = "siege"
-    formula = "-x_i"
+    formula = "-scale x_i"
     source = "Yi et al. 2024"
 
     def __call__(self, seen: View) -> Rows:
-        return -seen.own
+        return np.asarray(-self.scale * seen.own, dtype=seen.own.dtype)
 
 
 @value
@@ -124,10 +82,21 @@ class Gauss(Attack):
         How long the noise is. "same": a Gaussian direction with exactly the norm of the worker's update, as the text
         of Yi et al. 2024 says. "deviation": their program's `gauss`, N(0, s²) in every coordinate with s the standard
         deviation over the d coordinates of the update. "minus": the text's vector minus the update.
+    sigma : float or None
+        The deviation of N(mu, sigma²), which is drawn for every coordinate, whatever the update is. None: `length` says
+        how long the noise is.
+    mu : float
+        The mean of N(mu, sigma²); only with a `sigma`.
+
+    Raises
+    ------
+    BadInput
+        If `mu` comes without `sigma`, or `sigma` with a `length`.
 
     Notes
     -----
-    A siege.
+    Every worker draws its own noise. ByzFL's `Gaussian(mu, sigma)` is `Gauss(sigma=sigma, mu=mu)` with one draw, which
+    all Byzantine workers send. A siege.
 
     References
     ----------
@@ -141,17 +110,32 @@ class Gauss(Attack):
     >>> row = Gauss()(View(honest=np.zeros((2, 2)), own=np.array([[3.0, 4.0]])))
     >>> round(float(np.linalg.norm(row)), 9)
     5.0
+    >>> Gauss(sigma=0.0, mu=3.0)(View(honest=np.zeros((2, 2)), own=np.array([[3.0, 4.0]])))
+    array([[3., 3.]])
     """
 
     length: Literal["same", "deviation", "minus"] = "same"
+    sigma: NonNegative | None = None
+    mu: float = 0.0
     kind = "siege"
     formula = "‖x_i‖ g/‖g‖, g Gaussian"
     source = "Yi et al. 2024"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sigma is None and self.mu:
+            raise BadInput(
+                f"Gauss was given mu = {self.mu!r} without sigma; give both, as in Gauss(sigma=1.0, mu=3.0)."
+            )
+        if self.sigma is not None and self.length != "same":
+            raise BadInput(f"Gauss was given length = {self.length!r} and sigma = {self.sigma!r}; give one of them.")
 
     def __call__(self, seen: View) -> Rows:
         own = seen.own
         wide = own.dtype == np.float64
         noise = seen.rng.standard_normal(own.shape, dtype=np.float64 if wide else np.float32)
+        if self.sigma is not None:
+            return (self.mu + self.sigma * noise).astype(own.dtype, copy=False)
         if self.length == "deviation":
             return (noise * own.std(axis=1, keepdims=True, dtype=np.float64)).astype(own.dtype, copy=False)
         noise *= (lengths(own) / lengths(noise))[:, None]

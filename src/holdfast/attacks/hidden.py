@@ -12,7 +12,7 @@ from holdfast.attacks.sent import read_rows
 from holdfast.errors import BadInput
 from holdfast.values import WorkerIndex, value
 
-Direction = Literal["sign", "std", "mean"]
+Direction = Literal["sign", "std", "mean", "coordinate"]
 
 
 @value
@@ -21,8 +21,9 @@ class MinMax(Attack):
 
     Parameters
     ----------
-    along : "std", "sign" or "mean"
-        The direction p: the unit vector along the deviations, the signs of the mean, or the mean.
+    along : "std", "sign", "mean" or "coordinate"
+        The direction p: the unit vector along the deviations, the signs of the mean, the mean, or the one coordinate
+        in which the mean is largest.
 
     Notes
     -----
@@ -64,7 +65,7 @@ class MinSum(Attack):
 
     Parameters
     ----------
-    along : "std", "sign" or "mean"
+    along : "std", "sign", "mean" or "coordinate"
         The direction p, as in `MinMax`.
 
     Notes
@@ -189,6 +190,12 @@ class Spread(Attack):
     def labels(self, y: np.ndarray, classes: int) -> np.ndarray:
         return self.attack.labels(y, classes)
 
+    def images(self, x: np.ndarray) -> np.ndarray:
+        return self.attack.images(x)
+
+    def backdoor(self, x: np.ndarray) -> tuple[np.ndarray, int] | None:
+        return self.attack.backdoor(x)
+
     def harmless(self, n: int, b: int) -> str:
         return self.attack.harmless(n, b)
 
@@ -200,8 +207,11 @@ class Spread(Attack):
 
 
 def direction(honest: Rows, along: Direction) -> np.ndarray:
-    """The unit vector along the signs of the mean, the deviations, or the mean; zero where these vanish."""
+    """The unit vector along signs of the mean, deviations, mean, or its largest coordinate; zero where they vanish."""
     mean = honest.mean(axis=0)
+    if along == "coordinate":
+        largest = np.arange(len(mean)) == np.abs(mean).argmax()
+        return np.where(largest, np.sign(mean), 0).astype(honest.dtype, copy=False)
     p = moments(honest)[1] if along == "std" else np.sign(mean) if along == "sign" else mean
     length = float(lengths(p[None])[0])
     return (p / length if length else p).astype(honest.dtype, copy=False)

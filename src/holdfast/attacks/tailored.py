@@ -10,16 +10,13 @@ import numpy as np
 
 from holdfast.attacks.base import Attack, Rows, View, copies, gram, lengths, spread
 from holdfast.attacks.hidden import Direction, direction
+from holdfast.attacks.informed import moments
+from holdfast.attacks.steps import search_levels, search_thoroughly
 from holdfast.errors import BadInput
 from holdfast.rules.base import CoordinateRule
 from holdfast.twophase import TwoPhase
 from holdfast.values import value
 
-LEVELS = (  # factors of the honest spread, then of the best so far, and how many of these go on
-    (2.0 ** np.arange(-6, 10), 2),
-    (2.0 ** np.linspace(-1, 1, 9), 1),
-    (2.0 ** np.linspace(-0.25, 0.25, 9), 1),
-)
 Harm = Callable[[View, Rows], tuple[bool, float]]
 """Whether it is what the attacker wants, and how much; compared in this order."""
 COLUMNS = 8192  # coordinates that stand for all where each is treated alike
@@ -31,11 +28,15 @@ class PGA(Attack):
 
     Parameters
     ----------
-    along : "sign", "std" or "mean"
+    along : "sign", "std", "mean" or "coordinate"
         The direction p. "sign": the unit vector along the signs of the mean (Shejwalkar et al. 2022). "std": along the
-        deviations, the optimised form of ALIE. "mean": along the mean, the optimised IPM.
+        deviations, the optimised form of ALIE. "mean": along the mean, the optimised IPM. "coordinate": along the one
+        coordinate in which the mean is largest, the hidden coordinate of El Mhamdi et al. 2018.
     spread : bool
         Whether the rows keep honest distances instead of being copies.
+    thorough : bool
+        Whether the search asks longer: with both signs along "std", and with the line search of ByzFL's optimised
+        attacks as well, so that it does at least their harm. It asks the rule up to 135 times instead of 43.
 
     Notes
     -----
@@ -45,6 +46,11 @@ class PGA(Attack):
     an octave around the best. Against two-phase rules it maximises the nearer of both candidates, as the program of Yi
     et al. 2024 does.
 
+    The texts `OptALIE()` and `OptIPM()` stand for `PGA(along="std", thorough=True)` and `PGA(along="mean",
+    thorough=True)`, and `HiddenCoordinate()` for `PGA(along="coordinate")`. A shift of one coordinate by γ costs γ in
+    distance. The spread of honest rows over d coordinates grows with √d, so rules that look at distances alone let one
+    coordinate move by √d of its deviations.
+
     The text of Yi et al. has :math:`\bar x_H + \gamma \, \mathrm{sign}`, which strengthens the honest step; the
     program subtracts, as here. The program searches γ in absolute numbers from 1, far outside the cloud, per rule in
     another direction, and multiplies by 1e20 against the average. Sneak or siege, as the rule deserves.
@@ -53,6 +59,10 @@ class PGA(Attack):
     ----------
     .. [1] Shejwalkar et al. 2022, "Back to the Drawing Board: A Critical Evaluation of Poisoning Attacks on
        Production Federated Learning".
+    .. [2] El Mhamdi et al. 2018, "The Hidden Vulnerability of Distributed Learning in Byzantium", the hidden
+       coordinate.
+    .. [3] Allouah et al. 2023a, "Fixing by Mixing: A Recipe for Optimal Byzantine ML under Heterogeneity", the
+       optimised ALIE and IPM.
 
     Examples
     --------
@@ -66,14 +76,15 @@ class PGA(Attack):
 
     along: Direction = "sign"
     spread: bool = False
+    thorough: bool = False
     kind = "either"
-    formula = "mean_H - γ sign(mean_H), γ by search against the rule"
+    formula = "mean_H - γ p, γ by search against the rule; p = sign(mean_H) unless told"
     source = "Shejwalkar et al. 2022"
 
     def __call__(self, seen: View) -> Rows:
         if not len(seen.own):
             return seen.own
-        return _along(seen, self.along, apart=self.spread, harm=damage)
+        return _along(seen, self, harm=damage)
 
 
 @value
@@ -82,7 +93,7 @@ class Canvass(Attack):
 
     Parameters
     ----------
-    along : "sign", "std" or "mean"
+    along : "sign", "std", "mean" or "coordinate"
         The direction p, as in `PGA`.
     spread : bool
         Whether the rows keep honest distances instead of being copies.
@@ -123,12 +134,12 @@ class Canvass(Attack):
             return PGA(self.along, self.spread)(seen)
         if self.by == "distance":
             seen = replace(seen, losses=None)
-        return _along(seen, self.along, apart=self.spread, harm=_elected, whole=seen.losses is not None)
+        return _along(seen, PGA(self.along, self.spread), harm=_elected, whole=seen.losses is not None)
 
 
-def _along(seen: View, along: Direction, *, apart: bool, harm: Harm, whole: bool = False) -> Rows:
+def _along(seen: View, how: PGA, *, harm: Harm, whole: bool = False) -> Rows:
     """The rows mean - γ p of the γ that does most harm."""
-    mean, p = seen.honest.mean(axis=0), direction(seen.honest, along)
+    mean, p = seen.honest.mean(axis=0), direction(seen.honest, how.along)
     p = p if p.any() else np.full_like(p, 1 / np.sqrt(len(p)))
     spreads = lengths(seen.honest - mean)
     unit = float(np.sqrt(np.square(spreads).mean())) or float(lengths(mean[None])[0]) or 1.0
@@ -139,16 +150,28 @@ def _along(seen: View, along: Direction, *, apart: bool, harm: Harm, whole: bool
     def harmful(gamma: float) -> tuple[bool, float]:
         try:
             with np.errstate(all="ignore"):
-                wanted, harm_done = harm(small.seen, small.rows(gamma, apart=apart))
+                wanted, harm_done = harm(small.seen, small.rows(gamma, apart=how.spread))
         except BadInput:  # a rule that refuses so few rows
             return False, -np.inf
         return wanted, -np.inf if np.isnan(harm_done) else harm_done
 
-    best = [1.0]
-    for factors, keep in LEVELS:
-        tried = {gamma * factor for gamma in best for factor in factors}
-        best = sorted(sorted(tried), key=harmful, reverse=True)[:keep]
-    return Small(seen, mean, p * unit).rows(best[0], apart=apart)
+    if how.thorough:
+        signs = (1, -1) if how.along == "std" else (1,)  # a deviation has no sign, and the others mean theirs
+        best = search_thoroughly(harmful, signs, _line(seen.honest, how.along, unit))
+    else:
+        best = search_levels(harmful)
+    return Small(seen, mean, p * unit).rows(best, apart=how.spread)
+
+
+def _line(honest: Rows, along: Direction, unit: float) -> tuple[float, float]:
+    """Start and first step of ByzFL's search as γ: its rows are mean + τ std over h - 1, and -τ mean, τ = 0, 10, ..."""
+    if along == "mean":
+        length = float(lengths(honest.mean(axis=0)[None])[0]) / unit
+        return length, 10 * length
+    if along == "std" and len(honest) > 1:
+        deviations = moments(honest)[1] * np.sqrt(len(honest) / (len(honest) - 1))
+        return 0.0, 10 * float(lengths(deviations[None])[0]) / unit
+    return 0.0, 0.0
 
 
 @dataclass(frozen=True, eq=False)

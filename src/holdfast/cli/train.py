@@ -140,6 +140,8 @@ def summary(result: Result) -> list[str]:
         others = {name: final[name] for name in ("honest", "validation") if final.get(name) is not None}
         if others and (run.byzantine or "validation" in others):
             lines.append(", ".join(f"{OTHERS[name]} {value:.4f}" for name, value in others.items()))
+    if "success" in final:
+        lines.append(f"the trigger succeeds on {result.success:.4f} of the test images of other classes")
     letters = result.kept()
     if run.byzantine:
         lies, truth = letters[:, run.honest :], letters[:, : run.honest]

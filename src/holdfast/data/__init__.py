@@ -3,15 +3,16 @@
 import typing as _typing
 
 from holdfast.data.dataset import Dataset, standardise_images
-from holdfast.data.partition import SPLITS, count_classes, deal
+from holdfast.data.partition import SPLITS as SPLITS
+from holdfast.data.partition import count_classes, deal
 from holdfast.data.pools import Share
+from holdfast.data.similar import Similarity
 from holdfast.data.sources import load
 from holdfast.data.splits import Dirichlet, Natural, Uniform
 from holdfast.data.uneven import ByWriter, QuantitySkew, Shards
 from holdfast.renamed import answer_old_names as _answer_old_names
 
 __all__ = [
-    "SPLITS",
     "ByWriter",
     "Dataset",
     "Dirichlet",
@@ -19,6 +20,7 @@ __all__ = [
     "QuantitySkew",
     "Shards",
     "Share",
+    "Similarity",
     "Uniform",
     "count_classes",
     "deal",

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import BadInput
 
+TINY = 1e-300  # below it, floating point no longer keeps the law
 BYCLASS = (
     *(5778, 6330, 5869, 5969, 5619, 5190, 5705, 6139, 5633, 5686),  # 0 to 9
     *(1062, 648, 1739, 779, 851, 1440, 447, 521, 2048, 626, 382, 810, 1485),  # A to M
@@ -39,6 +40,15 @@ def byclass(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     if len(sizes) != len(BYCLASS):
         raise BadInput(f"prior = 'byclass' was given {len(sizes)} classes; it is for the {len(BYCLASS)} of EMNIST.")
     return np.where(sizes > 0, BYCLASS, 0)
+
+
+def draw_frequencies(alpha: float, prior: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Frequencies ~ Dir(alpha prior); where alpha is too small for floating point, one of them is 1, the limit."""
+    if alpha * prior.min() > TINY:
+        q = rng.dirichlet(alpha * prior)
+        if np.isfinite(q).all():
+            return q / q.sum()
+    return rng.multinomial(1, prior).astype(float)
 
 
 def quotas(total: int, frequencies: NDArray[np.float64]) -> NDArray[np.int64]:

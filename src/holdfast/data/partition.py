@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 from holdfast.checks import is_whole
 from holdfast.data.dataset import Dataset
 from holdfast.data.pools import Request, Rng, Share
+from holdfast.data.similar import Similarity
 from holdfast.data.splits import Dirichlet, Natural, Split, Uniform
 from holdfast.data.uneven import ByWriter, QuantitySkew, Shards
 from holdfast.errors import BadInput
 
-SHARED = (Natural, Uniform, Dirichlet, Shards, QuantitySkew, ByWriter)
+SHARED = (Natural, Uniform, Dirichlet, Similarity, Shards, QuantitySkew, ByWriter)
 SPLITS: dict[str, type[Split]] = {split.__name__: split for split in SHARED}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from holdfast.data.partition import count_classes
 from holdfast.data.pools import Share
 from holdfast.errors import BadInput
 from holdfast.figures import new_figure, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMATS = (".svg", ".png", ".pdf")
 CELL = 0.17  # inches between workers, and between classes with short names
@@ -22,6 +26,11 @@ def draw(dataset: Dataset, shares: list[Share], out: Path, title: str = "") -> N
     """Training images of each worker in each class, as dots whose area is their number."""
     if out.suffix not in FORMATS:
         raise BadInput(f"{out} was given; the formats are {', '.join(FORMATS)}.")
+    save_figure(plot_shares(dataset, shares, title), out)
+
+
+def plot_shares(dataset: Dataset, shares: list[Share], title: str = "") -> Figure:
+    """The same as a figure."""
     table = count_classes(dataset, shares)
     workers, classes = table.shape
     if not 1 <= workers <= MAX_WORKERS:
@@ -35,7 +44,10 @@ def draw(dataset: Dataset, shares: list[Share], out: Path, title: str = "") -> N
     rows, columns = np.nonzero(table)
     axes.grid(color="#e6e6e6", linewidth=0.5)
     axes.set_axisbelow(True)
-    axes.scatter(columns, rows, s=np.maximum(SEEN, largest * table[rows, columns] / most), color="#0072b2", linewidth=0)
+    for many in np.unique(table[rows, columns]):  # one call a size: its shape is written once
+        here = table[rows, columns] == many
+        size = max(SEEN, largest * many / most)
+        axes.scatter(columns[here], rows[here], s=size, color="#0072b2", linewidth=0)
     for size in sorted({most, max(1, round(most / 4)), max(1, round(most / 16))}):
         axes.scatter([], [], s=max(SEEN, largest * size / most), color="#0072b2", linewidth=0, label=str(size))
     figure.legend(title="images", loc="outside right upper", frameon=False, fontsize=8, title_fontsize=8)
@@ -48,4 +60,4 @@ def draw(dataset: Dataset, shares: list[Share], out: Path, title: str = "") -> N
     axes.set_xlabel("class", fontsize=9)
     axes.set_ylabel("worker", fontsize=9)
     axes.set_title(title or f"{dataset.name}: training images", fontsize=10, loc="left")
-    save_figure(figure, out)
+    return figure

@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.data.dataset import Dataset
-from holdfast.data.frequencies import byclass, fitting, quotas
+from holdfast.data.frequencies import byclass, draw_frequencies, fitting, quotas
+from holdfast.data.once import divide_classes, draw_once, pair_with_tests
 from holdfast.data.pools import Decks, Request, Rng, Share, apiece, divide
 from holdfast.errors import BadInput
 from holdfast.values import Positive, Value, value
-
-TINY = 1e-300  # below it, floating point no longer keeps the law
 
 
 class Split(Value):
@@ -158,6 +157,14 @@ class Dirichlet(Mixture):
         The concentration, above 0.
     prior : "natural", "uniform" or "byclass"
         p: the frequencies of the data, equal ones as in Hsu et al. 2019, or those of EMNIST ByClass.
+    over : "classes" or "workers"
+        What the frequencies are drawn over. "classes": each worker has frequencies of classes, and all have as many
+        images. "workers": each class is divided among the workers, every image is dealt once, and sizes differ.
+
+    Raises
+    ------
+    BadInput
+        If a `prior` is given with over="workers".
 
     Notes
     -----
@@ -166,10 +173,15 @@ class Dirichlet(Mixture):
     p sums to one: what other libraries write Dir(a, ..., a) over C classes is alpha = a C with the uniform prior.
     Where alpha is too small for floating point, one class is drawn from p, which is the limit.
 
+    With over="workers", the images of class c are cut into shares :math:`s_c \sim \mathrm{Dir}(\alpha, \dots,
+    \alpha)` over the n workers, as ByzFL does. They are drawn anew until every worker has an image. `train` is then the
+    mean of the sizes, and test images are drawn with the class frequencies of the worker's own training images.
+
     References
     ----------
     .. [1] Hsu et al. 2019, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
        Classification".
+    .. [2] Li et al. 2022, "Federated Learning on Non-IID Data Silos: An Experimental Study", over workers.
 
     Examples
     --------
@@ -178,10 +190,24 @@ class Dirichlet(Mixture):
     >>> q = Dirichlet(alpha=0.1).mixture(np.array([0.5, 0.5]), np.random.default_rng(0))
     >>> round(float(q.sum()), 6), bool(q.max() > 0.9)
     (1.0, True)
+    >>> from holdfast.data import deal, load
+    >>> shares = deal(load("digits"), Dirichlet(alpha=0.5, over="workers"), workers=4, test=20)
+    >>> sum(len(share.train) for share in shares), len({len(share.train) for share in shares})
+    (1498, 4)
     """
 
     alpha: Positive = 0.1
     prior: Literal["natural", "uniform", "byclass"] = "natural"
+    over: Literal["classes", "workers"] = "classes"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.over == "workers" and self.prior != "natural":
+            raise BadInput(f"Dirichlet was given prior = {self.prior!r} with over = 'workers'; leave the prior out.")
+
+    def written(self) -> str:
+        """Return its text with all fields that count: frequencies over workers have no prior."""
+        return self._text(("alpha", "prior") if self.over == "classes" else ("alpha", "over"))
 
     def weights(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
         return byclass(sizes) if self.prior == "byclass" else sizes
@@ -190,8 +216,11 @@ class Dirichlet(Mixture):
         return np.full(len(natural), 1 / len(natural)) if self.prior == "uniform" else natural
 
     def mixture(self, prior: NDArray[np.float64], rng: Rng) -> NDArray[np.float64]:
-        if self.alpha * prior.min() > TINY:
-            q = rng.dirichlet(self.alpha * prior)
-            if np.isfinite(q).all():
-                return q / q.sum()
-        return rng.multinomial(1, prior).astype(float)
+        return draw_frequencies(self.alpha, prior, rng)
+
+    def shares(self, dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
+        if self.over == "classes":
+            return Mixture.shares(self, dataset, ask, rng)
+        chosen, rest = draw_once(repr(self), dataset, ask, rng)
+        trains = divide_classes(dataset, chosen, ask.workers, self.alpha, rng)
+        return pair_with_tests(dataset, trains, rest, ask, rng)

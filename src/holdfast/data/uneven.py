@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 
 from holdfast.data.dataset import Dataset
+from holdfast.data.once import draw_once, pair_with_tests
 from holdfast.data.pools import Decks, Indices, Request, Rng, Share, apiece, cut, divide
 from holdfast.data.splits import Split
 from holdfast.errors import BadInput
@@ -21,16 +22,31 @@ class Shards(Split):
     ----------
     shards : int
         How many shards each worker is dealt, at least 1.
+    cut : "even" or "classes"
+        Where the images are cut. "even": into shards of one size, which may reach over two classes. "classes": each
+        shard is of one class, so that every worker has exactly this number of classes, and sizes differ.
+
+    Raises
+    ------
+    BadInput
+        If more images are asked for than there are, or more shards of one class each than there are classes; raised
+        by `deal`.
 
     Notes
     -----
     Two shards for each worker leave most workers with two classes. Test images are drawn with the class frequencies of
     the worker's own training images.
 
+    With cut="classes", worker i holds class i, counted round, and others at random. The images of a class are divided
+    evenly among the workers that hold it. `train` is then the mean of the sizes. Classes that nobody holds, if there
+    are fewer workers than classes, are not dealt.
+
     References
     ----------
     .. [1] McMahan et al. 2017, "Communication-Efficient Learning of Deep Networks from Decentralized Data",
        Section 3.
+    .. [2] Li et al. 2022, "Federated Learning on Non-IID Data Silos: An Experimental Study", a number of classes for
+       each worker.
 
     Examples
     --------
@@ -38,11 +54,21 @@ class Shards(Split):
     >>> digits = load("digits")
     >>> count_classes(digits, deal(digits, Shards(shards=2), workers=10, train=100)).sum(axis=1).tolist()
     [100, 100, 100, 100, 100, 100, 100, 100, 100, 100]
+    >>> table = count_classes(digits, deal(digits, Shards(shards=3, cut="classes"), workers=10))
+    >>> (table > 0).sum(axis=1).tolist()
+    [3, 3, 3, 3, 3, 3, 3, 3, 3, 3]
     """
 
     shards: Count = 2
+    cut: Literal["even", "classes"] = "even"
+
+    def written(self) -> str:
+        """Return its text; the usual cut is left out."""
+        return self._text(("shards",) if self.cut == "even" else ("shards", "cut"))
 
     def shares(self, dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
+        if self.cut == "classes":
+            return self._by_class(dataset, ask, rng)
         pool, rest = divide(dataset, ask, dataset.sizes() / max(1, len(dataset)), rng)
         each = apiece(dataset, pool, ask.train, ask.workers, "training")
         if ask.workers * each > len(pool) or each < self.shards:
@@ -55,16 +81,26 @@ class Shards(Split):
         pieces = np.array_split(chosen, ask.workers * self.shards)
         hands = rng.permutation(len(pieces)).reshape(ask.workers, self.shards)
         trains = [rng.permutation(np.concatenate([pieces[k] for k in hand])) for hand in hands]
-        test = apiece(dataset, rest, ask.test, ask.workers, "test")
-        decks = Decks(rest, dataset.labels[rest], rng)
-        return [Share(train, self._alike(dataset, train, decks, test, rng)) for train in trains]
+        return pair_with_tests(dataset, trains, rest, ask, rng)
 
-    def _alike(self, dataset: Dataset, train: Indices, decks: Decks, test: int, rng: Rng) -> Indices:
-        q = np.bincount(dataset.labels[train], minlength=len(dataset.classes))
-        q = q * (decks.sizes(len(q)) > 0)
-        if test and not q.any():
-            raise BadInput(f"{dataset.name} has a class without test images; ask for test=0 or take more images.")
-        return decks.take(rng.multinomial(test, q / max(1, q.sum())))
+    def _by_class(self, dataset: Dataset, ask: Request, rng: Rng) -> list[Share]:
+        """Shards of one class each: worker i holds the i-th class, counted round, and others at random."""
+        chosen, rest = draw_once(repr(self), dataset, ask, rng)
+        classes = np.unique(dataset.labels[chosen])
+        if self.shards > len(classes):
+            raise BadInput(f"{self!r} was given {dataset.name} with {len(classes)} classes; ask for at most that many.")
+        held = np.zeros((ask.workers, len(classes)), bool)
+        for worker, row in enumerate(held):
+            first = worker % len(classes)
+            others = np.delete(np.arange(len(classes)), first)
+            row[[first, *rng.choice(others, self.shards - 1, replace=False)]] = True
+        hands: list[list[Indices]] = [[] for _ in held]
+        for label, holders in zip(classes, held.T, strict=True):
+            pieces = np.array_split(chosen[dataset.labels[chosen] == label], max(1, int(holders.sum())))
+            for holder, piece in zip(np.flatnonzero(holders).tolist(), pieces, strict=False):  # none: not dealt
+                hands[holder].append(piece)
+        trains = [rng.permutation(np.concatenate(hand)) for hand in hands]
+        return pair_with_tests(dataset, trains, rest, ask, rng)
 
 
 @value

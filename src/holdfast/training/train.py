@@ -76,6 +76,15 @@ class Result:
         return float("nan") if final is None else float(final)
 
     @property
+    def success(self) -> float:
+        """How often the attack's trigger works on the last model: a part of 1; nan if the attack has none.
+
+        It is measured on the test images of all classes but the target.
+        """
+        final = self.final.get("success")
+        return float("nan") if final is None else float(final)
+
+    @property
     def final(self) -> Line:
         """The last evaluation."""
         return next((line["evaluation"] for line in reversed(self.lines) if "evaluation" in line), {})
@@ -123,9 +132,10 @@ class Result:
         return [*remarks_on_run(self.run), *remarks_on_rounds(self.run, self.lines)]
 
     def __repr__(self) -> str:
-        accuracy = f", accuracy {self.accuracy:.4f}" if "accuracy" in self.final else ""
+        told = {name: f", {name} {getattr(self, name):.4f}" for name in ("accuracy", "success")}
+        measured = "".join(text for name, text in told.items() if name in self.final)
         lost = f", {self.skipped} of them skipped" if self.skipped else ""
-        rounds = f"{len(self.lines)} rounds{lost}{accuracy}"
+        rounds = f"{len(self.lines)} rounds{lost}{measured}"
         return f"Result({'; '.join([f'{self.run.rule!r} under {self.run.attack!r}: {rounds}', *self.remarks()])})"
 
     def events(self) -> list[tuple[int, str]]:

@@ -77,6 +77,7 @@ class Workers:
         self.samples = self.places.sizes.tolist()
         self.labels = torch.as_tensor(data.labels, dtype=torch.long, device=self.device)[self.places.used]
         self.lies = self._lies(run.attack)
+        self.poisoned, self.backdoor = self._poison(run.attack)
         shape = tuple(self.images.shape[1:])
         own = copy.deepcopy(module) if module is not None else None  # theirs stays as it is
         self.module = own if own is not None else build(run.model, shape, self.classes, run.seed)
@@ -114,6 +115,21 @@ class Workers:
         wrong = attack.labels(self.labels.cpu().numpy(), self.classes)
         return torch.as_tensor(wrong, dtype=torch.long, device=self.device)
 
+    def _poison(self, attack: Attack) -> tuple[Tensor | None, tuple[Tensor, int] | None]:
+        """The images as Byzantine workers see them, if they differ; the images with a trigger and their target."""
+        true = self.images.cpu().numpy()
+        wrong, trigger = attack.images(true), attack.backdoor(true)
+        poisoned = None if wrong is true else self._as_images(wrong, attack)
+        return poisoned, None if trigger is None else (self._as_images(trigger[0], attack), trigger[1])
+
+    def _as_images(self, given: np.ndarray, attack: Attack) -> Tensor:
+        if given.shape != tuple(self.images.shape):
+            raise BadInput(
+                f"{attack!r} made images of shape {given.shape} of those of shape {tuple(self.images.shape)}; "
+                "return images of the same shape."
+            )
+        return torch.as_tensor(given, dtype=self.images.dtype, device=self.device)
+
     def mark(self) -> bytes:
         """Return what the first model does not tell: the images, their labels, the loss."""
         digest = hashlib.sha256(self.images.cpu().numpy().tobytes())
@@ -144,7 +160,7 @@ class Workers:
         t : int
             The round.
         lie : bool
-            Whether Byzantine workers see the labels of their attack.
+            Whether Byzantine workers see the labels and images of their attack.
 
         Returns
         -------
@@ -155,11 +171,13 @@ class Workers:
         """
         places = self.places.draw(size, generator(self.run, purpose, t))[who]
         at = torch.as_tensor(places, device=self.device)
-        y = self.labels[at]
+        x, y = self.images[at], self.labels[at]
         if lie and self.run.byzantine:
-            liars = torch.as_tensor(who >= self.run.honest, device=self.device)[:, None]
-            y = torch.where(liars, self.lies[at], y)
-        return self.images[at], y
+            liars = torch.as_tensor(who >= self.run.honest, device=self.device)
+            y = torch.where(liars[:, None], self.lies[at], y)
+            if self.poisoned is not None:
+                x[liars] = self.poisoned[at[liars]]
+        return x, y
 
     def updates(self, model: np.ndarray, who: np.ndarray, t: int) -> tuple[np.ndarray, Failures]:
         """Return one update for each worker in `who`, and who failed, and why.
@@ -265,7 +283,8 @@ class Workers:
         dict
             Numbers by name. `accuracy` is over the test images of all workers, `honest` over those of the honest, and
             `pooled` counts each image once, if several workers hold it. `workers` has one accuracy for each worker.
-            `validation` is there if the run sets images aside.
+            `validation` is there if the run sets images aside. `success` is there if the attack has a trigger: the part
+            of the test images of other classes that are taken for its target once they have the trigger.
         """
         if not np.isfinite(model).all():
             raise BadInput("evaluate was given a model that is not finite.")
@@ -286,17 +305,26 @@ class Workers:
         }
         if self.run.validation:
             found["validation"] = float(self._right(np.concatenate(self.places.validation))[0].mean())
+        if self.backdoor is not None:
+            found["success"] = self._success(places, *self.backdoor)
         return found
+
+    def _success(self, places: np.ndarray, stamped: Tensor, target: int) -> float | None:
+        """Which part of these images of other classes is taken for the target; None if there is no other class."""
+        at = torch.as_tensor(places, device=self.device)
+        at = at[self.labels[at] != target]
+        return _mean((self._answers(stamped, at).argmax(dim=1) == target).double().cpu().numpy())
 
     def _right(self, places: np.ndarray) -> tuple[np.ndarray, Tensor, Tensor]:
         """For these images: whether the module is right, its answers, and the labels."""
         at = torch.as_tensor(places, device=self.device)
-        with torch.no_grad():
-            answers = torch.cat(
-                [self.module(together(self.images[part][None])) for part in torch.split(at, self.chunk)]
-            )
-        labels = self.labels[at]
+        answers, labels = self._answers(self.images, at), self.labels[at]
         return (answers.argmax(dim=1) == labels).double().cpu().numpy(), answers, labels
+
+    def _answers(self, images: Tensor, at: Tensor) -> Tensor:
+        """The module's scores of these images."""
+        with torch.no_grad():
+            return torch.cat([self.module(together(images[part][None])) for part in torch.split(at, self.chunk)])
 
     def _slope(self) -> float | None:
         """Norm of the gradient of the honest workers' mean loss, over a fixed draw of training images."""
