@@ -54,7 +54,7 @@ def lines(block: str) -> Iterator[list[str]]:
 
 
 def given(folder: Path) -> None:
-    """What a reader has: a matrix of updates, a ledger of ranks, ByzFL's benchmark file, a folder for data, the results."""
+    """What a reader has: updates, a ledger of ranks, ByzFL's benchmark file, a folder for data, the results."""
     np.save(folder / "updates.npy", np.random.default_rng(0).standard_normal((15, 8)))
     line = {"round": 0, "kept": ["0", "1"], "excluded": {"2": "far"}, "dropped": {}}
     (folder / "ranks.jsonl").write_text(json.dumps(line) + "\n")
