@@ -344,6 +344,16 @@ def test_too_few_nodes_are_not_waited_for_for_ever(tmp_path: Path) -> None:
     assert [line["skipped"] for line in read_journal(tmp_path / "rounds.jsonl")] == [few] * 2
 
 
+def test_who_was_excluded_is_in_the_log_without_a_folder(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
+    caplog.set_level(logging.INFO)
+    lie = next(lie for lie, why in LIES.values() if not why)
+    run(RobustStrategy(MeanwO(2)), app(lie), rounds=1)
+    assert f"round 1: excluded nodes 8 and 9 ({MeanwO(2).why})" in caplog.text
+
+
 def test_what_goes_wrong_is_in_the_log_too(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
 

@@ -309,6 +309,9 @@ class RobustStrategy(Strategy):
             return None, MetricRecord({"skipped": 1.0})
         if decision.note:
             log.warning("round %d: %s", turn, decision.note)
+        if excluded := [str(came.nodes[at]) for at in decision.excluded]:
+            what = plural(len(excluded), "node")
+            log.info("round %d: excluded %s %s (%s)", turn, what, listing(excluded), decision.why)
         self.model, self.last = moved, last
         self._done(turn, line)
         return make_record(moved), MetricRecord(self._figures(line, came))
