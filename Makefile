@@ -116,6 +116,7 @@ deployment: install  ## Flower's real servers on loopback, fault by fault; about
 
 bench: install  ## speed against peers and the limit, as ratios; memory on a file of 4 GB
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-deps byzfl==0.0.11  # the peer
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python krum==0.9.1 torchjd==0.18.0 byzpy==0.1.4
 	$(RUN)/python benchmarks/kernels.py
 	$(RUN)/python benchmarks/weighted_cost.py
 	$(RUN)/python benchmarks/memmap.py

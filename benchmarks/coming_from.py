@@ -1,4 +1,4 @@
-"""What of holdfast computes the same as a name of ByzFL or of Flower's strategies: both texts are run and compared.
+"""What of holdfast computes the same as a name of ByzFL, Flower, krum, TorchJD or ByzPy: both texts are run.
 
 A round has 7 to 13 workers, of which f < n/2 lie, and 1 to 40 numbers; in every second one the liars stand apart.
 Differences are in units of the round, the root mean square distance to the mean; answers agree if they differ by at
@@ -23,6 +23,7 @@ import torch
 from common import Row, byzfl, progress, save, table
 from flwr.app import Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from readings import LIBRARIES, Lines, exact, names_of
 
 from holdfast.attacks import ATTACKS, View
 from holdfast.engines.flower import LocalGrid, RobustStrategy, make_record, read_model
@@ -37,7 +38,6 @@ WORKERS, LIARS, SIZE, NEAR = (
     0.01,
 )  # of Flower's rounds; 100 in float32 has steps of 1e-5, of a spread of 0.05
 Array = np.ndarray
-Lines = tuple[tuple[str, str, str], ...]
 
 AGGREGATORS: Lines = (
     ("Average()(X)", "Average()(X)", ""),
@@ -47,17 +47,14 @@ AGGREGATORS: Lines = (
     ("Krum(f)(X)", "Krum(f, others='n-f-1')(X)", "`Krum(f)` has the n - f - 2 neighbours of Blanchard et al."),
     ("MultiKrum(f)(X)", "MultiKrum(f, others='n-f-1')(X)", "as Krum; both average n - f"),
     ("MoNNA(f, idx=0)(X)", "MoNNA(f, pivot=0)(X)", ""),
-    ("MDA(f)(X)", "MDA(f)(X)", "of several sets of least diameter both take the first"),
+    ("MDA(f)(X)", "MDA(f)(X)", ""),
+    ("MDA(f)(T)", "MDA(f)(T)", "T = X, rounded to whole numbers: of sets that tie, both take the first"),
     (
         "GeometricMedian(nu=0.1, T=3)(X)",
         "GeometricMedian(iterations=3, floor=0.1)(X)",
-        "theirs starts at zero, ours at the mean",
+        "theirs starts at the origin, ours at the mean",
     ),
-    (
-        "GeometricMedian(nu=0.1, T=3)(C)",
-        "GeometricMedian(iterations=3, floor=0.1)(C)",
-        "C = X - X.mean(0): both start there",
-    ),
+    ("GeometricMedian(nu=0.1, T=3)(X)", "GeometricMedian(iterations=3, floor=0.1, begin='origin')(X)", ""),
     ("GeometricMedian(nu=1e-9, T=3000)(X)", "GeometricMedian()(X)", "ours stops by itself, at any scale"),
     ("CenteredClipping(L=3, tau=2.0)(X)", "CenteredClipping(tau=2.0, iterations=3)(X)", "the first call"),
     (
@@ -66,7 +63,14 @@ AGGREGATORS: Lines = (
         "theirs remembers, ours is told",
     ),
     ("SMEA(f)(X)", "SMEA(f)(X)", "theirs: one power iteration from a random start; ours: eigenvalues"),
-    ("CAF(f)(X)", "CAF(f)(X)", "as SMEA"),
+    ("exact(SMEA(f), X)", "SMEA(f)(X)", "theirs, begun at the eigenvector"),
+    (
+        "CAF(f)(X)",
+        "CAF(f, over='all')(X)",
+        "one power iteration from a random start, as SMEA; and the largest deviation is that of all vectors",
+    ),
+    ("exact(CAF(f), X)", "CAF(f, over='all')(X)", "theirs, begun at the eigenvector"),
+    ("exact(CAF(f), X)", "CAF(f)(X)", "ours: the largest deviation of vectors that still have weight"),
 )
 STAGES: Lines = (
     ("TrMean(f)(NNM(f)(X))", "(NNM(f) >> CWTM(f))(X)", ""),
@@ -122,7 +126,8 @@ STRATEGIES: Lines = (
         "MultiKrum(f)",
         "selects 1 if not told; weighted by num-examples; distances as Krum's",
     ),
-    ("Bulyan(num_malicious_nodes=f)", "Bulyan(f)", "picks n - 2f at once; ours one after the other, as in the paper"),
+    ("Bulyan(num_malicious_nodes=f)", "Bulyan(f, picks='at once')", "picks n - 2f at once; distances as Krum's"),
+    ("Bulyan(num_malicious_nodes=f)", "Bulyan(f)", "ours picks one after the other, as in the paper"),
 )
 OURS: dict[str, Any] = {**CATALOGUE, **ATTACKS, "sqrt": sqrt}
 
@@ -146,14 +151,16 @@ class Round:
     f: int
     seed: int
 
-    def names(self, dtype: str) -> dict[str, Any]:
-        """What the texts speak of: arrays of float64 or tensors of float32."""
-        X = self.X.copy() if dtype == "float64" else torch.from_numpy(self.X.astype(np.float32))
-        h = len(X) - self.f
+    def names(self, dtype: str, *, tensors: bool = False) -> dict[str, Any]:
+        """What the texts speak of: arrays of float64 or tensors of float32; or tensors of both."""
+        array = dtype == "float64" and not tensors
+        X: Any = self.X.copy() if array else torch.from_numpy(self.X.astype(dtype))
+        n, h = len(X), len(X) - self.f
         seen = View(honest=self.X[:h], own=self.X[h:], rule=CWTM(self.f), f=self.f)
         last = CenteredClipping(2.0)(X)
-        more = {"rng": Given(self.order(dtype)), "labels": torch.arange(10), "again": again}
-        return {"X": X, "C": X - X.mean(0), "f": self.f, "h": h, "honest": X[:h], "seen": seen, "last": last, **more}
+        counts = {"f": self.f, "h": h, "n": n, "few": (n - 3) // 4, "many": n - 4 - self.seed % 3}
+        more = {"rng": Given(self.order(dtype)), "labels": torch.arange(10), "again": again, "exact": exact}
+        return {"X": X, "T": X.round(), "honest": X[:h], "seen": seen, "last": last, **counts, **more}
 
     def order(self, dtype: str) -> Array:
         """The permutation that the peer's global generator will draw."""
@@ -208,17 +215,17 @@ def whole(call: Any, X: Array) -> str:
     return "yes" if np.array_equal(given, X) else "no"
 
 
-def compared(lines: Lines, peer: dict[str, Any], count: int) -> list[Row]:
-    """How often both texts give the same, on arrays of float64 and on tensors of float32."""
+def compared(lines: Lines, peer: dict[str, Any], count: int, *, tensors: bool = False) -> list[Row]:
+    """How often both texts give the same, on arrays of float64 and on tensors of float32; or on tensors of both."""
     out = []
     for theirs, ours, note in lines:
-        tries = count // 4 if any(name in theirs for name in ("MDA", "SMEA", "CAF", "3000")) else count
+        tries = count // 4 if any(name in theirs for name in ("MDA", "SMEA", "CAF", "Brute", "3000")) else count
         row: Row = {"peer": theirs, "holdfast": ours, "rounds": tries}
         for dtype, limit in SAME.items():
             offs = []
             for one in rounds(tries):
-                first = eval(ours, OURS, one.names(dtype))
-                names = one.names(dtype)  # again, since the peer may change X
+                first = eval(ours, OURS, one.names(dtype, tensors=tensors))
+                names = one.names(dtype, tensors=tensors)  # again, since the peer may change X
                 seeded(one.seed)
                 offs.append(difference(eval(theirs, peer, names), first, spread(one.X)))
             row |= {dtype: sum(off <= limit for off in offs), f"{dtype} off": float(f"{max(offs):.2g}")}
@@ -331,7 +338,7 @@ def flower(count: int) -> list[Row]:
 
 
 def main(out: Path, count: int) -> None:
-    """Both peers."""
+    """All peers."""
     logging.disable(logging.CRITICAL)
     found = byzfl()
     if found is None:
@@ -345,9 +352,10 @@ def main(out: Path, count: int) -> None:
             "searches": searches(peer, count),
             "habits": habits(peer),
             "flower": flower(count // 10),
+            **{name: compared(lines, names_of(name), count, tensors=True) for name, (lines, *_) in LIBRARIES.items()},
             "floors": floors(),
         }
-    save(out, rows, ("holdfast", "byzfl", "flwr", "numpy", "torch"))
+    save(out, rows, ("holdfast", "byzfl", "flwr", *LIBRARIES, "numpy", "torch"))
     told = json.loads(out.read_text())
     del told["cores"]  # nothing here is a time
     out.write_text(json.dumps(told | more, indent=1, ensure_ascii=False) + "\n")

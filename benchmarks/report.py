@@ -408,6 +408,8 @@ def coming(text: str) -> str:
     text = put(text, "habits", "\n".join([*out, ""]))
     settings = {"agree": ("equal",), "num-examples differ": ("counts",), "float32, offset": ("float32",)}
     text = put(text, "flower", pairs(told["flower"], settings, "Flower"))
+    for name, library in (("krum", "krum"), ("torchjd", "TorchJD"), ("byzpy", "ByzPy")):
+        text = put(text, name, pairs(told[name], dtypes, library))
     ours = min(row["float32 exact"] / row["rounds"] for row in told["flower"])
     sure = "every round" if ours == 1 else f"{ours:.0%} of the rounds or more"
     floors = told["floors"]

@@ -30,8 +30,11 @@ from holdfast.rules import (
     CenteredClipping,
     CenterwO,
     Clip,
+    ClippedClustering,
     DnC,
+    FLTrust,
     GeometricMedian,
+    Huber,
     Krum,
     MeaMed,
     MeanExact,
@@ -72,20 +75,28 @@ def oracle(rule: Stage, X: Any, rng: np.random.Generator | None = None, start: A
             return mean(np.sort(X, axis=0)[f : n - f])
         case GeometricMedian(iterations=None):
             return geometric_median(X)
-        case GeometricMedian(iterations=int(iterations), floor=floor):
-            return weiszfeld(X, iterations, Real(floor))
+        case GeometricMedian(iterations=int(iterations), floor=floor, begin=begin):
+            return weiszfeld(X, mean(X) if begin == "mean" else 0 * X[0], iterations, Real(floor))
         case CenteredClipping(tau=tau, iterations=iterations):
             v = np.zeros(X.shape[1], Real) if start is None else np.asarray(start, Real)
             return centered_clipping(X, v, Real(tau), iterations)
+        case Huber(tau=tau):
+            return huber(X, Real(tau))
+        case FLTrust(pivot=pivot):
+            return fltrust(X, np.asarray(start, Real) if pivot is None else X[pivot])
+        case ClippedClustering(tau=tau):
+            return clipped_clustering(X, Real(tau) if tau else Real(np.median([norm(x) for x in X])))
         case NormBoundedMean(tau=tau):
             return mean(clipped(X, Real(tau)))
-        case MeaMed(f=f):
-            return np.array([mea_med(column, n - f) for column in X.T], Real)
-        case Bulyan(f=f):
-            picked = bulyan_picks(X, f)
-            return np.array([mea_med(column, n - 4 * f) for column in X[picked].T], Real)
-        case CAF(f=f):
-            return caf(X, f)
+        case MeaMed(f=f, lower=lower):
+            return np.array([mea_med(column, n - f, lower=lower) for column in X.T], Real)
+        case Bulyan(f=f, picks="means"):
+            return mean(np.sort(bulyan_means(X, f), axis=0)[f : n - 3 * f - 2])
+        case Bulyan(f=f, picks=picks):
+            picked = bulyan_picks(X, f) if picks == "in turn" else multi_krum(X, n - f - 2, True, n - 2 * f)
+            return np.array([mea_med(column, n - 4 * f) for column in X[list(picked)].T], Real)
+        case CAF(f=f, over=over):
+            return caf(X, f, over)
         case NearestTo(rule=inner):
             return mean(X[nearest(X, oracle(inner, X), n - rule.tolerance())])
         case PTM(f=f):
@@ -339,27 +350,28 @@ def principal_trimmed_mean(X: Array, f: int) -> Array:
     return np.asarray(mean(X) + np.array([mean(np.sort(Y @ u)[f : n - f, None])[0] for u in axes], Real) @ axes, Real)
 
 
-def caf(X: Array, f: int) -> Array:
-    """The weighted mean of least covariance along the path of the filter (Allouah et al. 2025b)."""
+def caf(X: Array, f: int, over: str) -> Array:
+    """The weighted mean of least covariance along the path of the filter (Allouah et al. 2025b), of 1,000 steps."""
     n = len(X)
     c = np.ones(n, Real)
-    best, answer = None, mean(X)
-    while c.sum() > n - 2 * f or best is None:
+    best, answer, steps = None, mean(X), 0
+    while (c.sum() > n - 2 * f or best is None) and steps < 1000:
+        steps += 1
         top, along = principal(X, c)
         if best is None or top < best:
             best, answer = top, (c[:, None] * X).sum(axis=0) / c.sum()
-        highest = along[c > 0].max()
+        highest = along[c > 0].max() if over == "kept" else along.max()
         if highest <= 0 or f == 0:
             break
         c = np.where(c > 0, c * (1 - along / highest), 0)
     return np.asarray(answer, Real)
 
 
-def mea_med(column: Array, k: int) -> Real:
+def mea_med(column: Array, k: int, lower: bool = False) -> Real:
     """Mean of the k values nearest to the median, the lower of two at the same distance (Xie et al. 2018)."""
     ordered = np.sort(column)
     n = len(ordered)
-    middle = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+    middle = ordered[(n - 1) // 2] if lower else (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
     near = sorted(range(n), key=lambda i: (abs(ordered[i] - middle), ordered[i]))[:k]
     return Real(mean(ordered[sorted(near)][:, None])[0])
 
@@ -374,6 +386,18 @@ def bulyan_picks(X: Array, f: int) -> list[int]:
     return picked
 
 
+def bulyan_means(X: Array, f: int) -> Array:
+    """Bulyan over Multi-Krum: means of the best of a pool; the one of them nearest to the mean leaves the pool."""
+    pool = list(range(len(X)))
+    means: list[Array] = []
+    while len(means) < len(X) - 2 * f - 2:
+        most = len(pool) - f - 2
+        best = multi_krum(X[pool], most, True, most)
+        means.append(mean(X[pool][list(best)]))
+        pool.pop(min(best, key=lambda i: square(X[pool[i]] - means[-1])))
+    return np.stack(means)
+
+
 def clipped(X: Array, tau: Real) -> Array:
     """x_i min(1, τ/|x_i|)"""
     return np.stack([x if norm(x) <= tau else x * (tau / norm(x)) for x in X])
@@ -386,9 +410,55 @@ def centered_clipping(X: Array, v: Array, tau: Real, iterations: int) -> Array:
     return v
 
 
-def weiszfeld(X: Array, iterations: int, floor: Real) -> Array:
-    """y <- Σ w_i x_i / Σ w_i, w_i = 1/max(|x_i - y|, floor), from the mean; distance 0 takes all the weight."""
-    y = mean(X)
+def huber(X: Array, tau: Real) -> Array:
+    """Where Σ (x_i - y) min(1, τ/|x_i - y|) is zero, by Newton steps on it (Zhao et al. 2024)."""
+    y = np.asarray(np.median(X, axis=0))
+    d = X.shape[1]
+    for _ in range(2000):
+        r = np.maximum([norm(x - y) for x in X], Real("1e-4000"))
+        w = np.minimum(Real(1), tau / r)
+        U = (X - y) / r[:, None] * np.sqrt(np.where(r > tau, w, 0))[:, None]
+        p = w @ (X - y)
+        step = np.linalg.lstsq((w.sum() * np.eye(d) - U.T @ U).astype(float), p.astype(float), rcond=1e-12)[0]
+        plain = np.asarray(p / w.sum())  # the step of Weiszfeld never makes the loss larger
+        y, before = min((y + step.astype(Real), y + plain), key=lambda z: huber_loss(X, z, tau)), y
+        if norm(y - before) <= Real(1e-17) * max(tau, Real(np.median(r))):
+            break
+    return y
+
+
+def huber_loss(X: Array, y: Array, tau: Real) -> Real:
+    """Σ φ(|x_i - y|): the half square up to τ, then a line."""
+    lengths = [norm(x - y) for x in X]
+    return total(r * r / 2 if r <= tau else tau * r - tau * tau / 2 for r in lengths)
+
+
+def fltrust(X: Array, g: Array) -> Array:
+    """Σ s_i x_i |g|/|x_i| / Σ s_i, s_i = max(0, cos(x_i, g)) (Cao et al. 2021)."""
+    units = np.stack([x / norm(x) if norm(x) > 0 else x for x in X])
+    s = np.maximum(Real(0), units @ (g / norm(g)))
+    return np.asarray(norm(g) * (s @ units) / s.sum() if s.any() else 0 * g)
+
+
+def clipped_clustering(X: Array, tau: Real) -> Array:
+    """Mean of the larger of two clusters of directions, of vectors clipped to τ (Li et al. 2024)."""
+    units = np.stack([x / norm(x) if norm(x) > 0 else x for x in X])
+    groups = [[i] for i in range(len(X))]
+    while len(groups) > 2:
+        pairs = combinations(range(len(groups)), 2)
+        a, b = min(
+            pairs,
+            key=lambda p: (
+                total(1 - units[i] @ units[j] for i in groups[p[0]] for j in groups[p[1]])
+                / (len(groups[p[0]]) * len(groups[p[1]]))
+            ),
+        )
+        groups[a] += groups.pop(b)
+    return mean(clipped(X, tau)[max(groups, key=lambda g: (len(g), -min(g)))])
+
+
+def weiszfeld(X: Array, y: Array, iterations: int, floor: Real) -> Array:
+    """y <- Σ w_i x_i / Σ w_i, w_i = 1/max(|x_i - y|, floor), from a start y; distance 0 takes all the weight."""
     for _ in range(iterations):
         r = np.array([max(norm(x - y), floor) for x in X])
         w = (r == 0).astype(Real) if (r == 0).any() else r.min() / r

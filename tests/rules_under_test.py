@@ -23,8 +23,11 @@ from holdfast import (
     CenterExact,
     CenterwO,
     Clip,
+    ClippedClustering,
     DnC,
+    FLTrust,
     GeometricMedian,
+    Huber,
     Krum,
     MeaMed,
     MeanExact,
@@ -51,14 +54,20 @@ SINGLE: list[Any] = [
     GeometricMedian(),
     GeometricMedian(iterations=1, floor=1e-5),
     GeometricMedian(iterations=7),
+    GeometricMedian(iterations=3, floor=0.1, begin="origin"),
     Krum(2),
     Krum(2, others="n-f-1"),
     Krum(2, squared=False),
+    Krum(2, squared=False, needs="f+3"),
     MultiKrum(2),
     MultiKrum(2, m=3, others="n-f-1", squared=False),
     CenteredClipping(1.0),
     CenteredClipping(0.3, iterations=4),
     NormBoundedMean(1.5),
+    Huber(0.8),
+    FLTrust(pivot=0),
+    ClippedClustering(),
+    ClippedClustering(tau=0.7),
     MeanwO(2, refine=5),
     NearestTo(CWTM(2)),
     NearestTo(MeaMed(2)),
@@ -67,11 +76,15 @@ SINGLE: list[Any] = [
     PTM(2),
     MedianwO(2),
     MeaMed(2),
+    MeaMed(2, lower=True),
     Medoid(),
     Bulyan(2),
+    Bulyan(2, picks="at once"),
+    Bulyan(2, picks="means"),
     CGE(2),
     MoNNA(2, pivot=0),
     CAF(2),
+    CAF(2, over="all"),
     DnC(2),
     DnC(2, filter=1.5),
 ]
@@ -91,7 +104,7 @@ CHAINS: list[Any] = [
     NNM(2) >> NearestTo(CWTM(2)),
 ]
 RULES = SINGLE + CHAINS
-IN_ORDER = (MoNNA, Bulyan)  # a worker by its place; two mutual neighbours always tie
+IN_ORDER = (MoNNA, FLTrust, Bulyan)  # a worker by its place; two mutual neighbours always tie
 
 BOUNDED = [r for r in RULES if not isinstance(r, (Average, OuterCenter, OuterMean, NormBoundedMean, CenteredClipping))]
 

@@ -27,7 +27,7 @@ SHORTER: list[tuple[str, list[str]]] = [  # the last of a repeated option counts
     (r"holdfast demo", ["--rounds", "1"]),
     (r"holdfast train", ["--rounds", "3"]),
     (r"holdfast certify", ["--budget", "60"]),
-    (r"holdfast sweep (?!.*--dry-run)", ["--only", "seed=0", "--only", "attack=SignFlip*", "--jobs", "2"]),
+    (r"holdfast sweep (?!.*--dry-run|byzfl)", ["--only", "seed=0", "--only", "attack=SignFlip*", "--jobs", "2"]),
     (r"holdfast paper run", ["--help"]),  # hours, days; tests/test_paper.py runs some of it
     (r"holdfast paper show", ["--store", "results/paper/runs.jsonl"]),
     (r"holdfast (play|watch)", ["--help"]),  # they serve until somebody stops them; tests/test_web.py asks them
@@ -54,10 +54,13 @@ def lines(block: str) -> Iterator[list[str]]:
 
 
 def given(folder: Path) -> None:
-    """What a reader has: a matrix of updates, a ledger of ranks, an empty folder for data, the results."""
+    """What a reader has: updates, a ledger of ranks, ByzFL's benchmark file, a folder for data, the results."""
     np.save(folder / "updates.npy", np.random.default_rng(0).standard_normal((15, 8)))
     line = {"round": 0, "kept": ["0", "1"], "excluded": {"2": "far"}, "dropped": {}}
     (folder / "ranks.jsonl").write_text(json.dumps(line) + "\n")
+    small = {"nb_steps": 2, "nb_honest_clients": 4, "f": [1], "data_distribution": {"name": "iid"}}
+    named = {"aggregator": {"name": "TrMean"}, "attack": {"name": "SignFlipping"}}
+    (folder / "config.json").write_text(json.dumps({"benchmark_config": small, **named}))
     (folder / "FOLDER").mkdir()
     (folder / "results").symlink_to(ROOT / "results")
 

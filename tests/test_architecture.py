@@ -49,7 +49,8 @@ WITHIN_RULES = [
     {"by_mass"},
     {"average", "clustering", "coordinate"},
     {"clipping", "exact_center", "exact_mean", "krum", "mixing", "stream"},
-    {"median", "nearest", "principal", "spectral", "subsets"},
+    {"cosine", "median", "nearest", "principal", "spectral", "subsets"},
+    {"huber"},
 ]
 
 

@@ -30,8 +30,11 @@ from holdfast import (
     CenterExact,
     CenterwO,
     Clip,
+    ClippedClustering,
     DnC,
+    FLTrust,
     GeometricMedian,
+    Huber,
     Krum,
     MeaMed,
     MeanExact,
@@ -71,8 +74,11 @@ PROMISED: list[Any] = [
     MeanwO(F, refine=3),
     NearestTo(CWTM(F)),
     MeaMed(F),
+    MeaMed(F, lower=True),
     MeanExact(F),
     Bulyan(F),
+    Bulyan(F, picks="at once"),
+    Bulyan(F, picks="means"),
 ]
 SUBSETS: list[Any] = [MDA(F), SMEA(F), CenterExact(F)]  # where several sets are best, the oracle's may be another
 OTHERS: list[Any] = [
@@ -82,6 +88,8 @@ OTHERS: list[Any] = [
     GeometricMedian(iterations=1, floor=1e-5),
     CenteredClipping(2.0, 3),
     NormBoundedMean(8.0),
+    Huber(2.0),
+    ClippedClustering(),
     Bucketing(2) >> CWM(),
     Clip(9.0) >> MeanwO(F),
     Clip(9.0) >> NNM(F) >> CWM(),
@@ -118,6 +126,14 @@ def check(rule: Any, X: np.ndarray, honest: np.ndarray, library: str, promised: 
 def test_attacks(rule: Any, case: str, library: str) -> None:
     for X, honest in CASES[case].rounds(N, F, np.random.default_rng(0), D):
         check(rule, X, honest, library, rule in PROMISED)
+
+
+@pytest.mark.parametrize("library", LIBRARIES, indirect=True)
+@pytest.mark.parametrize("case", CASES)
+def test_attacks_on_a_rule_that_trusts_an_honest_worker(case: str, library: str) -> None:
+    for X, honest in CASES[case].rounds(N, F, np.random.default_rng(0), D):
+        if honest[0] and not (case == "subnormal numbers" and library in NARROW):  # zeros there
+            check(FLTrust(pivot=0), X, honest, library, promised=False)
 
 
 NEAR: list[Any] = [*SUBSETS, Medoid(), CAF(F), DnC(F), MoNNA(F, pivot=0), StreamCenterwO(F)]

@@ -74,7 +74,7 @@ def test_points_that_are_rows_were_multiplied_as_mixes(monkeypatch: pytest.Monke
 def test_near_copies_kept_the_search_for_the_median_busy(apart: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of six near-copies seemed outweighed by the others, and was left for the next one 2,000 times."""
     steps = []
-    plain = median._lengths
+    plain = median.distances_to
 
     def counting(D: np.ndarray, w: np.ndarray) -> np.ndarray:
         steps.append(len(D))
@@ -85,7 +85,7 @@ def test_near_copies_kept_the_search_for_the_median_busy(apart: float, monkeypat
     copies = X.copy()
     copies[:6] = 0.0
     with monkeypatch.context() as patch:
-        patch.setattr(median, "_lengths", counting)
+        patch.setattr(median, "distances_to", counting)
         answer = GeometricMedian()(X)
     assert len(steps) < 200  # before: 2,289
     assert np.abs(answer - GeometricMedian()(copies)).max() < 1e-5

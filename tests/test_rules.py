@@ -27,7 +27,10 @@ from holdfast import (
     CenteredClipping,
     CenterwO,
     Clip,
+    ClippedClustering,
+    FLTrust,
     GeometricMedian,
+    Huber,
     Krum,
     MeanwO,
     NormBoundedMean,
@@ -43,7 +46,7 @@ from tests.oracles import cost, kept, optimum, oracle
 from tests.rules_under_test import EXACT, IN_ORDER, RULES, calls
 
 SEEDS = st.integers(0, 2**32 - 1)
-FROM_THE_ORIGIN = (Clip, NormBoundedMean, CenteredClipping, CGE, ARC, Bucketing)
+FROM_THE_ORIGIN = (Clip, NormBoundedMean, CenteredClipping, Huber, FLTrust, ClippedClustering, CGE, ARC, Bucketing)
 
 
 def agrees(rule: Any, X: np.ndarray, got: np.ndarray, dtype: Any, **call: Any) -> bool:
@@ -148,9 +151,8 @@ def test_any_length_to_clip_to(tau: float, size: float) -> None:
         assert np.isfinite(rule(X)).all()
 
 
-NO_MATTER = (
-    "Average|Bucketing|iterations=|Outer|DnC|CAF|Medoid|MoNNA"  # moved by far liars, or with a rounding of their own
-)
+# moved by far liars, or with a rounding of their own
+NO_MATTER = "Average|Bucketing|iterations=|Outer|DnC|CAF|Medoid|MoNNA|FLTrust"
 FAR = [r for r in RULES if not re.search(NO_MATTER, repr(r))]
 
 

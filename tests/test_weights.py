@@ -26,6 +26,7 @@ from holdfast import (
     CenterwO,
     Clip,
     GeometricMedian,
+    Huber,
     Krum,
     MeaMed,
     Mean2P,
@@ -63,9 +64,12 @@ WITHOUT_F = (Average(), CWM(), CWM(lower=True), GeometricMedian(), Medoid(), Nor
 MADE: tuple[Any, ...] = (
     *(lambda f, rule=rule: rule for rule in WITHOUT_F),
     lambda f: GeometricMedian(iterations=1),
+    lambda f: GeometricMedian(iterations=1, begin="origin"),
+    lambda f: Huber(tau=1.0),
     lambda f: CenteredClipping(tau=1.0, iterations=3),
     lambda f: CWTM(f),
     lambda f: MeaMed(f),
+    lambda f: MeaMed(f, lower=True),
     lambda f: MeanwO(f),
     lambda f: MeanwO(f, refine=3),
     lambda f: CenterwO(f),
@@ -94,7 +98,7 @@ COPIED = [
     if not any(word in name for word in NOT_COPIED)
 ]
 INSTANCES = int(os.environ.get("HOLDFAST_CLOUDS", "100"))  # rounds of a law; `make certify` takes 500
-UNBOUNDED = ("Average", "Outer", "Clip", "NormBounded", "iterations=1")  # or bounded in other units
+UNBOUNDED = ("Average", "Outer", "Clip", "NormBounded", "Huber", "iterations=1")  # or bounded in other units
 BOUNDED = [name for name in NAMES if not any(word in name for word in UNBOUNDED)]
 
 

@@ -12,8 +12,10 @@ from holdfast.renamed import read_renamed
 
 NAMES_ELSEWHERE = {
     "ALittleIsEnough": "ALIE",
+    "Brute": "MDA",
     "CClip": "CenteredClipping",
     "CenteredClip": "CenteredClipping",
+    "Clippedclustering": "ClippedClustering",
     "Clipping": "Clip",
     "CoordinateMedian": "CWM",
     "CwMed": "CWM",
@@ -28,6 +30,7 @@ NAMES_ELSEWHERE = {
     "LIE": "ALIE",
     "LabelFlipping": "LabelFlip",
     "Mean": "Average",
+    "MeanOfMedians": "MeaMed",
     "Meamed": "MeaMed",
     "Median": "CWM",
     "MinimumDiameterAveraging": "MDA",
@@ -43,15 +46,19 @@ NAMES_ELSEWHERE = {
 DIFFERENCES = {
     "ALittleIsEnough": "ByzFL's tau is z = -tau sqrt(h/(h-1)) with h honest workers",
     "Clipping": "ByzFL's c=2.0 is Clip(tau=2.0)",
+    "Clippedclustering": "Blades takes the median norm of all rounds, which you can pass as tau",
     "Gaussian": "ByzFL's Gaussian(mu, sigma) is Gauss(sigma=sigma, mu=mu), with a draw of its own for each liar",
     "InnerProductManipulation": "ByzFL's tau=2.0 is Empire(scale=2.0), and Empire() has 0.1",
+    "MeanOfMedians": "ByzPy's is MeaMed(f, lower=True)",
     "Optimal_ALittleIsEnough": "ByzFL's is PGA(along='std', thorough=True); the View names the rule",
     "Optimal_InnerProductManipulation": "ByzFL's is PGA(along='mean', thorough=True); the View names the rule",
     "SignFlipping": "ByzFL's is Empire(scale=1.0), while SignFlip() sends minus each liar's own vector",
 }
 """Where a name here means another value by default: what to write for the same numbers (docs/coming-from.md)."""
 WITHOUT_EQUAL = {
+    "Aksel": "is NearestTo(CWM(), f=2) here",
     "RobustAggregator": "is a chain here, as in NNM(f=2) >> CWTM(f=2)",
+    "SignGuard": "has no equal here: a rule sees distances or single coordinates, and it needs the signs of whole rows",
 }
 """What a name of another library is here, if it is no name here."""
 HOMES = ("holdfast", "holdfast.attacks")  # where rules and attacks are imported from

@@ -26,7 +26,9 @@ class Mixing(Stage):
     """A stage that makes weighted sums from distances."""
 
     answers = False
-    internal: ClassVar[bool] = False  # a part of the rule behind it: what follows that rule sees the points as before
+    # a part of the rule behind it: each point still stands for its worker, and what follows that rule sees the points
+    # as before
+    internal: ClassVar[bool] = False
 
     def size(self, n: int) -> int:
         return n

@@ -38,7 +38,7 @@ def mix_points(
     M = checked_weights(stage, M, (stage.size(points.k), len(seen_from)))
     if len(M) == points.k and np.array_equal(M, np.eye(*M.shape)):  # not the first rows alone
         return points, seen, mass
-    made, after = seen_from.mixed(M), scaled.distances_after(seen.D, M)
+    made, after = seen_from.mixed(M, own=stage.internal), scaled.distances_after(seen.D, M)
     centres = stage.centres(made.names(), rng) if after is not None else None
     if after is not None and centres is not None:
         table = Distances(after, seen.scale, seen.error)

@@ -33,6 +33,7 @@ class Points:
     anchors: tuple[int | None, ...] = ()  # position in the basis; None: the origin
     places: tuple[tuple[str, int], ...] = ()  # of rows of our own in the basis, by name: start, answer
     home: int | None = None  # position of a basis row that is subtracted from all others; for weights that sum to zero
+    own: bool = True  # each point stands for one worker: the first k rows of the basis, in that order
     unseen: bool = False  # nobody has looked yet whether all numbers are finite: raise NotFinite if some are not
 
     @classmethod
@@ -52,8 +53,8 @@ class Points:
         return self._with("answer", self.source.append(values))
 
     def names(self) -> np.ndarray:
-        """The workers' numbers while the points are their own vectors; else positions."""
-        return self.basis[: self.k] if self.mix is None else np.arange(self.k)
+        """The workers' numbers while each point stands for one worker; else positions."""
+        return self.basis[: self.k] if self.own else np.arange(self.k)
 
     def workers(self) -> np.ndarray:
         """The numbers of the workers in the basis."""
@@ -81,13 +82,13 @@ class Points:
                 row[at] = 1.0
         return np.vstack([top, tail])
 
-    def mixed(self, M: np.ndarray) -> Points:
-        """The points that the rows of M make of these points and anchors."""
+    def mixed(self, M: np.ndarray, *, own: bool = False) -> Points:
+        """The points that the rows of M make of these points and anchors; `own`: they stand for the same workers."""
         if self.mix is None and not self.anchors:
             M = np.pad(M, ((0, 0), (0, len(self.basis) - self.k)))
         else:
             M = M @ self.matrix()
-        return replace(self, mix=M, k=len(M), anchors=())
+        return replace(self, mix=M, k=len(M), anchors=(), own=self.own and own)
 
     def block(self, leaf: Leaf, s: int, e: int, *, wide: bool = False, at: np.ndarray | None = None) -> Array:
         """Columns s to e of the points `at` (None: all), where the leaf lives; a view where that is possible."""

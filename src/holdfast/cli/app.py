@@ -18,6 +18,7 @@ from holdfast.cli.demo import demo
 from holdfast.cli.estimate import estimate
 from holdfast.cli.example import EXAMPLES
 from holdfast.cli.flower import flower
+from holdfast.cli.importing import imports
 from holdfast.cli.paper import paper
 from holdfast.cli.picture import picture
 from holdfast.cli.play import play, watch
@@ -80,3 +81,4 @@ for command in COMMANDS:
     app.command(epilog=f"Example:  {EXAMPLES[command.__name__]}")(command)
 app.add_typer(paper, name="paper")
 app.add_typer(flower, name="flower")
+app.add_typer(imports, name="import")

@@ -14,6 +14,7 @@ from holdfast.errors import BadInput, plural, printable
 from holdfast.experiments.store import Entry, Store
 from holdfast.experiments.where import condition
 from holdfast.report.grid import grids
+from holdfast.report.landscape import landscapes
 from holdfast.report.page import put
 from holdfast.report.sheet import write
 from holdfast.report.tables import latex, markdown, terminal
@@ -76,10 +77,11 @@ def read_finished(store: Path, where: list[str]) -> tuple[list[Entry], list[str]
 
 def rendered(entries: list[Entry], kind: str, *, file: bool) -> str:
     """The tables as text; those for a terminal are printed at once unless they go to a file."""
+    shown_grids = [*grids(entries), *landscapes(entries)]
     if kind != "terminal":
-        return printable("\n".join((markdown if kind == "markdown" else latex)(grid) for grid in grids(entries)))
+        return printable("\n".join((markdown if kind == "markdown" else latex)(grid) for grid in shown_grids))
     shown = console(file=file)
     with shown.capture() as captured:
-        for grid in grids(entries):
+        for grid in shown_grids:
             shown.print(terminal(grid), "")
     return captured.get()

@@ -20,7 +20,7 @@ from holdfast.training.folder import FORMAT, Folder, first_of, in_use, lines_of,
 from holdfast.training.own import named
 from holdfast.training.remarks import is_skipped
 
-__all__ = ["Entry", "Store", "key"]
+__all__ = ["Entry", "Store"]
 
 Line = dict[str, Any]
 MAX_COMPLAINT = 400  # letters of a complaint

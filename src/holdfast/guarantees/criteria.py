@@ -28,7 +28,7 @@ from holdfast.checks import check_whole
 from holdfast.errors import BadInput
 from holdfast.masses import heaviest
 
-__all__ = ["Expected", "Worst", "aragg", "ratios", "worst"]
+__all__ = ["Worst", "ratios", "worst"]
 
 CRITERIA = {"lambda": "λ", "kappa": "κ", "xi": "ξ", "zeta": "ζ"}
 MAX_SETS = 100_000  # sets S that are looked at one by one; beyond, a search

@@ -26,6 +26,7 @@ from holdfast.rules import (
     Clip,
     DnC,
     GeometricMedian,
+    Huber,
     Krum,
     MeaMed,
     MeanExact,
@@ -103,8 +104,8 @@ def ours(rule: Any, n: int, f: int, r: int) -> Bounds:
             return near((sqrt(2 * h * (h - 1)) / q + sqrt(f / q)) ** 2, f, q)
         case PTM():
             return {"kappa": Bound(f / q * (1 + PULLED * h / f), "PTM")}
-        case MeaMed():
-            return near(_median(n, f, lower=False), f, q)
+        case MeaMed(lower=lower):
+            return near(_median(n, f, lower=lower), f, q)
         case StreamCenterwO():
             reach = (4 * f - 2) / h if n > 2 * f + 1 else (3 * f - 1) / h
             return {"lambda": Bound(reach, "StreamCenterwO")}
@@ -157,6 +158,8 @@ def is_mean(rule: Any, n: int) -> bool:
     """Whether the rule is the plain mean at f = 0."""
     if isinstance(rule, MultiKrum):
         return (rule.m or n) == n
+    if isinstance(rule, Bulyan):
+        return rule.picks != "means"  # the mean of some of several means
     return isinstance(rule, MEANS) or (n == 1 and isinstance(rule, (CWM, GeometricMedian, Medoid, Krum)))
 
 
@@ -165,7 +168,7 @@ def _hopeless(rule: Any, f: int) -> Bounds:
     match rule:
         case Average() | OuterCenter() | OuterMean() | CGE() | MoNNA():
             lost = f > 0
-        case GeometricMedian():  # a fixed number of steps
+        case GeometricMedian() | Huber():  # a fixed number of steps; a fixed length
             lost = f > 0
         case DnC(filter=c) if c <= 1:
             lost = f > 1 or ceil(c * f) < f
@@ -239,6 +242,8 @@ def _krum(rule: Krum | MultiKrum, n: int, f: int) -> Bounds:
     k = 1 if rule.others == "n-f-2" else 0
     h, q = n - f, n - 2 * f - k
     m = 1 if isinstance(rule, Krum) else rule.m or h
+    if n < 2 * f + 1 + 2 * k:  # fewer vectors than the proof has, which needs="f+3" allows
+        return {}
     aside = sqrt((f + k) / q)
     if m > h:
         return {name: Bound(inf, "Krum and MultiKrum") for name in ("lambda", "kappa", "xi", "zeta")} if f else {}

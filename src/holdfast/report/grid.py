@@ -76,6 +76,12 @@ class Grid:
         What is known.
     caption : str
         What all runs have in common.
+    worst : bool
+        Whether a column Worst is worked out, and the best row told. Not where rows are no rules.
+    full : float
+        The number that has the brightest shade in a heat map.
+    corner : str
+        What the rows are.
 
     Examples
     --------
@@ -90,6 +96,9 @@ class Grid:
     columns: list[str]
     cells: Mapping[At, Cell]
     caption: str = ""
+    worst: bool = True
+    full: float = 1.0
+    corner: str = "rule"
 
     def __getitem__(self, at: At) -> Cell:
         row, column = at
@@ -104,7 +113,7 @@ class Grid:
     @property
     def attacked(self) -> list[str]:
         """The columns in which somebody lies."""
-        return [column for column in self.columns if column not in HONEST]
+        return [column for column in self.columns if self.worst and column not in HONEST]
 
     def best(self, column: str) -> set[str]:
         """Return the rows of a column's largest mean, to two decimals; nobody while some are not known.
@@ -119,6 +128,8 @@ class Grid:
         set of str
             The rows.
         """
+        if not self.worst:  # then rows are no rules
+            return set()
         means = {row: round(mean, 2) for row in self.rows if (mean := self[row, column].mean) is not None}
         return {row for row, mean in means.items() if mean == max(means.values()) and len(means) == len(self.rows)}
 

@@ -14,6 +14,7 @@ from holdfast.errors import listing, plural
 from holdfast.experiments.store import Entry, key
 from holdfast.experiments.where import pair
 from holdfast.training import Run
+from holdfast.training.run import LATER
 from holdfast.twophase import AGGREGATORS, TwoPhase
 from holdfast.values import Value
 
@@ -24,7 +25,14 @@ PHRASES = {"data": "on {}", "split": "split {}", "workers": "{} workers", "byzan
 PHRASES |= {"rounds": "{} rounds", "batch": "batch {}", "lr": "learning rate {}", "momentum": "momentum {}"}
 UNSAID = ("every", "probe", "threads")  # no part in the accuracy
 LIES = ["NoAttack", *ATTACKS]
-USUAL = Run(rule="Average()").record()
+
+
+def _record(run: Run) -> dict[str, Any]:
+    """All fields of a run, also those that older records lack."""
+    return {name: getattr(run, name) for name in LATER} | run.record()
+
+
+USUAL = _record(Run(rule="Average()"))
 
 
 def label(rule: Any, f: int | None = None) -> str:
@@ -76,7 +84,7 @@ def groups(entries: Iterable[Entry]) -> list[Group]:
         title = ", ".join(f"{name} = {written_value(one.run, name)}" for name in varied if name not in OF_RULE)
         apart.setdefault(title, []).append(one)
     titles = _distinct({title: bare(title) for title in apart})
-    return [_group(titles[title], apart[title], extras) for title in sorted(apart, key=_natural)]
+    return [_group(titles[title], apart[title], extras) for title in sorted(apart, key=natural_order)]
 
 
 def _sample(run: Run) -> str:
@@ -95,7 +103,7 @@ def _group(title: str, entries: list[Entry], extras: Sequence[str]) -> Group:
 
 def _row(run: Run, extras: Sequence[str]) -> tuple[str, str]:
     """All that makes a row, and its short name."""
-    record = run.record()
+    record = _record(run)
     more = "".join(f", {name} = {written_value(run, name)}" for name in extras if record[name] != USUAL[name])
     return repr(run.rule) + more, label(run.rule, run.byzantine) + bare(more)
 
@@ -115,17 +123,18 @@ def _distinct(names: dict[str, str]) -> dict[str, str]:
 def _ordered(names: Iterable[str], known: list[str]) -> list[str]:
     """In the catalogue's order by their first word, then 4 before 14."""
     first = {name: re.split(r"\W", name)[0] for name in names}
-    return sorted(first, key=lambda name: ([*known, first[name]].index(first[name]), _natural(name)))
+    return sorted(first, key=lambda name: ([*known, first[name]].index(first[name]), natural_order(name)))
 
 
-def _natural(text: str) -> list[tuple[float, str]]:
+def natural_order(text: str) -> list[tuple[float, str]]:
+    """What texts are sorted by, so that 4 stands before 14."""
     parts = re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", text)
     return [(float(part), "") if at % 2 else (0.0, part) for at, part in enumerate(parts)]
 
 
 def differing(runs: Iterable[Run]) -> list[str]:
     """The fields in which runs differ, apart from rule, attack, seed and draw."""
-    records = [run.record() for run in runs]
+    records = [_record(run) for run in runs]
     return [name for name in USUAL if name not in SAME and len({str(one[name]) for one in records}) > 1]
 
 
@@ -134,7 +143,7 @@ def caption(entries: Iterable[Entry]) -> str:
     done = [one for one in entries if one.accuracy is not None]
     if not done:
         return ""
-    varied, run, record = differing(one.run for one in done), done[0].run, done[0].run.record()
+    varied, run, record = differing(one.run for one in done), done[0].run, _record(done[0].run)
     phrases = [text.format(bare(written_value(run, name))) for name, text in PHRASES.items() if name not in varied]
     others = [name for name in USUAL if name not in (*SAME, *PHRASES, *UNSAID, *varied) and record[name] != USUAL[name]]
     phrases += [f"{name} = {bare(written_value(run, name))}" for name in others]

@@ -156,9 +156,9 @@ def heat(grid: Grid, out: Any) -> None:
     for y, row in enumerate(grid.rows):
         for x, head in zip(places, heads, strict=True):
             mean = grid[row, head].mean
-            shade = UNKNOWN if mean is None else colormaps["cividis"](mean)
+            shade = UNKNOWN if mean is None else colormaps["cividis"](mean / grid.full)
             axes.bar(x, 0.96, width=0.97, bottom=y - 0.48, color=shade)
-            ink = "black" if mean is None or mean > 0.5 else "white"
+            ink = "black" if mean is None or mean > grid.full / 2 else "white"
             weight = "bold" if row in grid.best(head) else "normal"
             axes.text(x, y, parts(grid[row, head])[0], ha="center", va="center", fontsize=9, color=ink, weight=weight)
     axes.set_xlim(-0.5, places[-1] + 0.5)

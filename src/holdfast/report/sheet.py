@@ -12,6 +12,7 @@ from holdfast.errors import install, plural
 from holdfast.experiments.store import STATES, Entry
 from holdfast.report.grid import Grid, grids
 from holdfast.report.groups import Group, bare, caption, differing, groups, label, written_value
+from holdfast.report.landscape import landscapes
 from holdfast.report.page import put
 from holdfast.report.plots import curves, heat, inline
 from holdfast.report.tables import NOTHING, html
@@ -93,6 +94,7 @@ def write(entries: Iterable[Entry], complaints: Sequence[str], out: Path, title:
     body += [] if drawn else [f"<p>{escape(MISSING)}</p>"]
     for group, grid in zip(groups(entries), grids(entries), strict=True):
         body += _section(group, grid, drawn=drawn)
+    body += [part for grid in landscapes(entries) for part in _landscape(grid, drawn=drawn)]
     body += _runs(entries)
     failed = [f"{_name(one)}, seed {one.run.seed} ({one.key}): {one.why}" for one in entries if one.state == "failed"]
     body += [*_list("What failed", failed), *_list("What could not be read", complaints)]
@@ -135,6 +137,13 @@ def _section(group: Group, grid: Grid, *, drawn: bool) -> list[str]:
         if bare(texts[name]) != name
     )
     return [*parts, f"<details><summary>Names in full</summary><dl>{full}</dl></details>"] if full else parts
+
+
+def _landscape(grid: Grid, *, drawn: bool) -> list[str]:
+    """A map of f against heterogeneity: a picture, or its numbers where nothing can be drawn."""
+    shown = inline(heat, grid, f"Heat map, {grid.title}") if drawn else html(replace(grid, caption=""))
+    caption = f"<figcaption>{escape(grid.caption)}</figcaption>"
+    return [f"<h2>{escape(grid.title)}</h2>", f"<figure>{shown}{caption}</figure>"]
 
 
 def _runs(entries: Sequence[Entry]) -> list[str]:

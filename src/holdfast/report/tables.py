@@ -102,7 +102,7 @@ def terminal(grid: Grid, worst: str = "first") -> Group:
         from rich.text import Text
     except ImportError:
         raise MissingExtra("a table on a terminal", "rich", "cli") from None
-    heads = [Column(Text("rule")), *(Column(Text(name), justify="right") for name in columns(grid, worst))]
+    heads = [Column(Text(grid.corner)), *(Column(Text(name), justify="right") for name in columns(grid, worst))]
     table = Table(*heads, box=None, pad_edge=False, header_style="bold")
     for row, cells in zip(grid.rows, _lines(grid, worst, _plain), strict=True):
         table.add_row(Text(row), *(Text(cell, style="bold" if "*" in cell else "") for cell in cells))
@@ -141,7 +141,7 @@ def markdown(grid: Grid, worst: str = "first") -> str:
         mean, *more = parts(cell)
         return " ".join(filter(None, (f"**{mean}**" if best else mean, *more, _square(cell.difference))))
 
-    heads = ["rule", *columns(grid, worst)]
+    heads = [grid.corner, *columns(grid, worst)]
     lines = [[row, *cells] for row, cells in zip(map(_md, grid.rows), _lines(grid, worst, text), strict=True)]
     rows = [list(map(_md, heads)), ["---", *["--:"] * (len(heads) - 1)], *lines]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
@@ -187,7 +187,7 @@ def latex(grid: Grid, worst: str = "first") -> str:
         mean, *more = map(_tex, parts(cell))
         return " ".join(filter(None, (rf"\textbf{{{mean}}}" if best else mean, *more)))
 
-    heads = ["rule", *columns(grid, worst)]
+    heads = [grid.corner, *columns(grid, worst)]
     lines = [[row, *cells] for row, cells in zip(map(_tex, grid.rows), _lines(grid, worst, text), strict=True)]
     head, *body = (rf"{' & '.join(row)} \\" for row in [list(map(_tex, heads)), *lines])
     title = grid.title + ". " * bool(grid.title)
@@ -228,7 +228,7 @@ def html(grid: Grid, worst: str = "first") -> str:
         aside = f" <small>{std}</small>" * bool(std) + f' <small class="theirs">{theirs}</small>' * bool(theirs)
         return f"<td{_tint(cell.difference)}>{f'<b>{mean}</b>' if best else mean}{aside}</td>"
 
-    names = ["rule", *columns(grid, worst)]
+    names = [grid.corner, *columns(grid, worst)]
     apart = "".join('<col class="worst">' if name == WORST else "<col>" for name in names)
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     lines = zip(grid.rows, _lines(grid, worst, text), strict=True)
@@ -244,4 +244,4 @@ def _tint(off: float | None) -> str:
 
 
 def _caption(grid: Grid, marked: str = "bold", *, squares: bool = False) -> str:
-    return " ".join(filter(None, (grid.caption, note(grid, marked, squares=squares))))
+    return " ".join(filter(None, (grid.caption, note(grid, marked, squares=squares) if grid.worst else "")))

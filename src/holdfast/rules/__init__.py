@@ -7,8 +7,10 @@ from holdfast.rules.average import Average
 from holdfast.rules.clipping import ARC, CenteredClipping, Clip, NormBoundedMean
 from holdfast.rules.clustering import CenterwO, MeanwO, OuterCenter, OuterMean
 from holdfast.rules.coordinate import CWM, CWTM, MeaMed
+from holdfast.rules.cosine import ClippedClustering, FLTrust
 from holdfast.rules.exact_center import CenterExact
 from holdfast.rules.exact_mean import MeanExact
+from holdfast.rules.huber import Huber
 from holdfast.rules.krum import Bulyan, Krum, MultiKrum
 from holdfast.rules.median import GeometricMedian
 from holdfast.rules.mixing import NNM, Bucketing
@@ -36,6 +38,7 @@ CATALOGUE = {
         PTM,
         MeaMed,
         GeometricMedian,
+        Huber,
         Medoid,
         Krum,
         MultiKrum,
@@ -48,6 +51,8 @@ CATALOGUE = {
         MoNNA,
         CenteredClipping,
         NormBoundedMean,
+        FLTrust,
+        ClippedClustering,
         NNM,
         Bucketing,
         Clip,
@@ -74,8 +79,11 @@ __all__ = [
     "CenteredClipping",
     "CenterwO",
     "Clip",
+    "ClippedClustering",
     "DnC",
+    "FLTrust",
     "GeometricMedian",
+    "Huber",
     "Krum",
     "MeaMed",
     "MeanExact",

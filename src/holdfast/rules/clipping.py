@@ -58,7 +58,7 @@ class Pull(Mixing):
         middle = middles(D[:, :n], mass)
         centre = int(middle.argmin())
         limit = FAR * max(float(np.sqrt(middle[centre])), self.length)
-        shrink = _shrink(D[centre, :n], limit, self.beyond)
+        shrink = shrink_to(D[centre, :n], limit, self.beyond)
         shrink[shrink > 1 - THERE] = 1.0
         M = np.eye(n, D.shape[1]) * shrink[:, None]
         M[:, centre if self.anchor == "medoid" else n] += 1 - shrink
@@ -71,7 +71,7 @@ class Pull(Mixing):
         return np.append(D[:, :-1] * M[:, : len(M)].diagonal() ** 2, D[:, -1:], axis=1)
 
 
-def _shrink(squares: np.ndarray, limit: float, beyond: float = 0.0) -> np.ndarray:
+def shrink_to(squares: np.ndarray, limit: float, beyond: float = 0.0) -> np.ndarray:
     """By how much vectors of these squared lengths are shortened to a limit: min(1, limit / length)."""
     with np.errstate(all="ignore"):
         ratio = np.where(squares > 0, limit / np.sqrt(squares), 1.0)
@@ -133,7 +133,7 @@ class Clip(Mixing):
 
     def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
         n = D.shape[1] - 1
-        shrink = _shrink(D[0, :n], self.tau)
+        shrink = shrink_to(D[0, :n], self.tau)
         return np.hstack([np.diag(shrink), 1 - shrink[:, None]])
 
     def mix_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -187,11 +187,11 @@ class NormBoundedMean(DistanceRule):
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         n = D.shape[1] - 1
-        w = _shrink(D[0, :n], self.tau) / n
+        w = shrink_to(D[0, :n], self.tau) / n
         return np.append(w, 1 - w.sum())
 
     def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights:
-        w = _shrink(D[0, :-1], self.tau) * (mass / mass.sum())
+        w = shrink_to(D[0, :-1], self.tau) * (mass / mass.sum())
         return np.append(w, 1 - w.sum())
 
 
@@ -259,7 +259,7 @@ class CenteredClipping(DistanceRule):
         w[n] = 1.0
         for at in range(self.iterations):
             squares = D[-1] if at == 0 else np.maximum(D @ w - 0.5 * w @ D @ w, 0.0)
-            step = _shrink(squares[:n], self.tau) * shares
+            step = shrink_to(squares[:n], self.tau) * shares
             w *= 1 - step.sum()
             w[:n] += step
         return w
@@ -313,5 +313,5 @@ class ARC(Mixing):
         n = D.shape[1] - 1
         k = int(2 * self.f * (n - self.f) // n)
         limit = float(np.sqrt(np.sort(D[0, :n])[n - k - 1]))
-        shrink = _shrink(D[0, :n], limit)
+        shrink = shrink_to(D[0, :n], limit)
         return np.hstack([np.diag(shrink), 1 - shrink[:, None]])

@@ -82,6 +82,11 @@ def used_between(block: Array, low: int, high: int) -> Array:
     return np.bincount(order.ravel(), minlength=len(block)) / block.shape[1]
 
 
+def middle_places(n: int, *, lower: bool) -> tuple[int, int]:
+    """The places of the two values whose mean is the median of n ordered values; both the lower one if `lower`."""
+    return (n - 1) // 2, (n - 1) // 2 if lower else n // 2
+
+
 @value
 class CWM(WeightedColumns):
     r"""Coordinate-wise median.
@@ -124,16 +129,13 @@ class CWM(WeightedColumns):
     fails = "nobody need lie: it always pays as if nearly half did, and skewed values shift it"
     source = "Yin et al. 2018"
 
-    def _middle(self, n: int) -> tuple[int, int]:
-        return (n - 1) // 2, (n - 1) // 2 if self.lower else n // 2
-
     def columns(self, block: Array) -> Array:
-        low, high = self._middle(block.shape[0])
+        low, high = middle_places(block.shape[0], lower=self.lower)
         values = ranked(block)
         return values[:, low] if low == high else values[:, low] / 2 + values[:, high] / 2
 
     def used(self, block: Array) -> Array:
-        low, high = self._middle(block.shape[0])
+        low, high = middle_places(block.shape[0], lower=self.lower)
         return used_between(block, low, high + 1)
 
     def taken(self, values: Array, ordered: Array, mass: np.ndarray) -> Array:
@@ -208,12 +210,16 @@ class MeaMed(WeightedColumns):
     ----------
     f : int
         How many Byzantine workers the rule tolerates, at least 0.
+    lower : bool
+        Which median is taken where n is even. False: the mean of the two middle values. True: the lower one, as
+        `torch.median` and ByzPy do.
 
     Notes
     -----
     .. math:: F(X)_k = \tfrac{1}{n-f} \sum_{i \in N_k} x_{ik}, \quad N_k \text{ the } n - f \text{ nearest to it}
 
-    The median is that of `CWM`. The values nearest to it stand side by side in order, so one sort is enough.
+    The median is that of `CWM` with the same `lower`. The values nearest to it stand side by side in order, so one
+    sort is enough.
 
     Guarantee: (f, κ)-robust for κ ≤ (1 + √(1 + κ of the median))² f/(n-2f).
 
@@ -233,6 +239,7 @@ class MeaMed(WeightedColumns):
     """
 
     f: Tolerance
+    lower: bool = False
     portable = True
     formula = "mean of each coordinate's n-f values nearest to its median"
     promise = "κ ≤ (1+√(1+κ of the median))² f/(n-2f)"
@@ -245,7 +252,7 @@ class MeaMed(WeightedColumns):
     def _first(self, values: Array) -> Array:
         """Where the n - f nearest to the median begin, in each row of ordered values."""
         n = values.shape[1]
-        low, high = (n - 1) // 2, n // 2
+        low, high = middle_places(n, lower=self.lower)
         middle = (values[:, low] / 2 + values[:, high] / 2)[:, None]
         farther = middle - values[:, : self.f] > values[:, n - self.f :] - middle
         xp = namespace(values)
@@ -276,7 +283,7 @@ class MeaMed(WeightedColumns):
     def taken(self, values: Array, ordered: Array, mass: np.ndarray) -> Array:
         xp, total = namespace(values), int(mass.sum())
         amount = total - int(heaviest(mass, self.f))
-        median = xp.sum(values * middle_values(values, ordered, total), axis=0)
+        median = xp.sum(values * middle_values(values, ordered, total, lower=self.lower), axis=0)
         nearest = xp.argsort(xp.abs(values - median), axis=0, stable=True)  # of two as near, the lower value
         by_distance = xp.take_along_axis(ordered, nearest, axis=0)
         before = added_up(by_distance) - by_distance

@@ -10,10 +10,12 @@ from holdfast.errors import BadInput
 from holdfast.masses import heaviest, nearest_mass
 from holdfast.rules.base import DistanceRule, Distances, Mixing, Rng, Stage, Tolerance, Weights, value
 from holdfast.rules.clustering import even, finite, spread_over
-from holdfast.rules.coordinate import MeaMed
+from holdfast.rules.coordinate import CWTM, MeaMed
 from holdfast.values import Count
 
 Others = Literal["n-f-2", "n-f-1"]
+Needs = Literal["2f+3", "f+3"]
+Picks = Literal["in turn", "at once", "means"]
 FORMS = get_args(Others)
 
 
@@ -27,6 +29,7 @@ class _Krum(DistanceRule):
     f: Tolerance
     others: Others
     squared: bool
+    needs: Needs
 
     def __post_init__(self) -> None:
         if self.others not in FORMS:
@@ -35,7 +38,8 @@ class _Krum(DistanceRule):
         super().__post_init__()
 
     def least(self) -> int:
-        return 2 * self.f + (3 if self.others == "n-f-2" else 1)
+        usual = 2 * self.f + (3 if self.others == "n-f-2" else 1)
+        return usual if self.needs == "2f+3" else min(usual, self.f + 3)
 
     def _best(self, D: Distances, m: int) -> Weights:
         n = D.shape[1]
@@ -63,6 +67,9 @@ class Krum(_Krum):
         good from n = 2f + 1.
     squared : bool
         Whether squared distances are added up. False adds up plain distances, as TorchJD does.
+    needs : "2f+3" or "f+3"
+        How many vectors a round needs. "2f+3" is the paper's bound, and stands for 2f + 1 with `others="n-f-1"`. With
+        "f+3" fewer are enough, as in TorchJD: a score then still has a neighbour.
 
     Notes
     -----
@@ -71,7 +78,8 @@ class Krum(_Krum):
     with :math:`N(x_i)` the :math:`n - f - 2` vectors nearest to :math:`x_i` without itself.
 
     Guarantee: (f, κ)-robust for κ = (√(2(n-f)) + √(f+1))² / (n-2f-1). With `others="n-f-1"`
-    it is κ = (√(2(n-f)) + √f)² / (n-2f). docs/guarantees.md has the proofs.
+    it is κ = (√(2(n-f)) + √f)² / (n-2f). docs/guarantees.md has the proofs. Rounds that only `needs="f+3"` allows have
+    no guarantee: with n ≤ 2f the Byzantine workers can be the crowd.
 
     With weights, :math:`N(x_i)` are the nearest vectors that hold W - a, itself included, and the last one counts in
     part. "n-f-2" leaves out one mean weight more, W/n, but no more than a third of W - 2a. A weight of 3 is then not
@@ -95,6 +103,7 @@ class Krum(_Krum):
     f: Tolerance
     others: Others = "n-f-2"
     squared: bool = True
+    needs: Needs = "2f+3"
     formula = "x_j, j = argmin_i Σ ‖x - x_i‖² over its n-f-2 nearest others"
     promise = "κ ≤ (√(2(n-f))+√(f+1))²/(n-2f-1)"
     time = "n² d"
@@ -123,6 +132,8 @@ class MultiKrum(_Krum):
         How many nearest others count in a score, as in `Krum`.
     squared : bool
         Whether squared distances are added up, as in `Krum`.
+    needs : "2f+3" or "f+3"
+        How many vectors a round needs, as in `Krum`.
 
     Notes
     -----
@@ -156,6 +167,7 @@ class MultiKrum(_Krum):
     m: Count | None = None
     others: Others = "n-f-2"
     squared: bool = True
+    needs: Needs = "2f+3"
     formula = "mean of the m vectors of least Krum score"
     promise = "κ by `holdfast bounds`; at most Krum's"
     time = "n² d"
@@ -177,23 +189,40 @@ class MultiKrum(_Krum):
 
 @value
 class Selection(Mixing):
-    """The first half of Bulyan: the n - 2f vectors that Krum picks one after the other, each without those before."""
+    """The first half of Bulyan: Krum's picks, one row each.
+
+    "in turn": n - 2f vectors, each pick without those before. "at once": the n - 2f vectors of least score. "means":
+    n - 2f - 2 times the mean of the m - f - 2 vectors of least score in a pool of m, of which the vector nearest to the
+    mean then leaves the pool.
+    """
 
     f: Tolerance
+    picks: Picks = "in turn"
+
+    @property
+    def precise(self) -> bool:
+        return self.picks == "means"  # it adds up distances to find the nearest to a mean
 
     def size(self, n: int) -> int:
-        return n - 2 * self.f
+        return n - 2 * self.f - (2 if self.picks == "means" else 0)
 
     def mix(self, D: Distances, rng: Rng | None = None) -> np.ndarray:
         n = len(D)
+        if self.picks == "at once":
+            return np.eye(n)[self._order(D)[: self.size(n)]]
         pool = np.arange(n)
         M = np.zeros((self.size(n), n))
         for row in M:
-            others = max(1, len(pool) - self.f - 2)
-            best = int(krum_scores(D[np.ix_(pool, pool)], others, squared=True).argmin())
-            row[pool[best]] = 1.0
-            pool = np.delete(pool, best)
+            near = D[np.ix_(pool, pool)]
+            best = self._order(near)[: len(pool) - self.f - 2 if self.picks == "means" else 1]
+            row[pool[best]] = 1 / len(best)
+            leaves = best[finite(near)[np.ix_(best, best)].sum(axis=1).argmin()]  # the nearest to their mean
+            pool = np.delete(pool, leaves)
         return M
+
+    def _order(self, D: Distances) -> np.ndarray:
+        """The points by their Krum score, the least first."""
+        return np.argsort(krum_scores(D, max(1, len(D) - self.f - 2), squared=True), kind="stable")
 
 
 @value
@@ -204,12 +233,20 @@ class Bulyan(Stage):
     ----------
     f : int
         How many Byzantine workers the rule tolerates, at least 0.
+    picks : "in turn", "at once" or "means"
+        What Krum picks. "in turn" is the paper's form. "at once" is the form of Flower's `Bulyan` strategy, and "means"
+        is that of the library krum.
 
     Notes
     -----
     Krum picks n - 2f vectors one after the other, each time among those that are left, with
     :math:`\max(1, m - f - 2)` neighbours in a pool of m. In each coordinate of the picks, the n - 4f values nearest to
-    their median are averaged. Some libraries pick all at once by one round of scores, which is another rule.
+    their median are averaged.
+
+    With `picks="at once"`, the picks are the n - 2f vectors of least score among all. With `picks="means"`, n - 2f - 2
+    picks are means: of the m - f - 2 vectors of least score in a pool of m, from which the vector nearest to that mean
+    is then taken out. The answer is the trimmed mean of each coordinate of these means, without the f lowest and the f
+    highest.
 
     Guarantee: none known here. The rule needs n ≥ 4f + 3.
 
@@ -224,11 +261,15 @@ class Bulyan(Stage):
     --------
     >>> import numpy as np
     >>> from holdfast import Bulyan
-    >>> Bulyan(f=1)(np.array([[0.0], [1.0], [1.5], [2.0], [3.0], [4.0], [90.0]]))
+    >>> X = np.array([[0.0], [1.0], [1.5], [2.0], [3.0], [4.0], [90.0]])
+    >>> Bulyan(f=1)(X)
     array([1.5])
+    >>> Bulyan(f=1, picks="means")(X)
+    array([1.875])
     """
 
     f: Tolerance
+    picks: Picks = "in turn"
     formula = "n-2f Krum picks, then each coordinate's n-4f values nearest to the median"
     promise = "none known here"
     time = "n² d + n³"
@@ -240,4 +281,5 @@ class Bulyan(Stage):
         return 4 * self.f + 3
 
     def stages(self) -> tuple[Stage, ...]:
-        return (Selection(self.f), MeaMed(2 * self.f))
+        then = CWTM(self.f) if self.picks == "means" else MeaMed(2 * self.f)
+        return (Selection(self.f, self.picks), then)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
+from holdfast.errors import BadInput
 from holdfast.masses import median_of, middles
 from holdfast.rules.base import DistanceRule, Distances, Rng, Stage, Weights, value
 from holdfast.rules.clipping import pulled
@@ -23,9 +26,11 @@ class GeometricMedian(DistanceRule):
     Parameters
     ----------
     iterations : int or None
-        None: search for the median. A number: take this many plain steps from the mean instead.
+        None: search for the median. A number: take this many plain steps instead.
     floor : float
         The least distance that a plain step divides by, at least 0.
+    begin : "mean" or "origin"
+        Where the plain steps begin. ByzFL's begin at the origin.
 
     Notes
     -----
@@ -59,6 +64,7 @@ class GeometricMedian(DistanceRule):
 
     iterations: Count | None = None
     floor: NonNegative = 0.0
+    begin: Literal["mean", "origin"] = "mean"
     lengths = ("floor",)
     majority = True
     precise = True
@@ -69,16 +75,30 @@ class GeometricMedian(DistanceRule):
     fails = "a little, always: a liar pulls as strongly from any distance, and copies pull together"
     source = "Pillutla et al. 2022 (RFA)"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.begin == "origin" and not self.iterations:
+            raise BadInput(
+                f"{self!r} searches for the median, which is the same wherever it begins; give iterations, as in "
+                "GeometricMedian(iterations=3, begin='origin')."
+            )
+
+    @property
+    def anchors(self) -> tuple[str, ...]:
+        return ("origin",) if self.begin == "origin" else ()
+
     def stages(self) -> tuple[Stage, ...]:
         return (self,) if self.iterations else pulled(self, "medoid")
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
-        return self.weights_by_mass(D, np.ones(len(D)), rng)
+        return self.weights_by_mass(D, np.ones(len(D) - len(self.anchors)), rng)
 
     def weights_by_mass(self, D: Distances, mass: np.ndarray, rng: Rng | None = None) -> Weights:
         n = len(D)
         if self.iterations:
             w = mass / mass.sum()
+            if self.begin == "origin":
+                mass, w = np.append(mass, 0.0), np.append(np.zeros_like(w), 1.0)
             if np.isinf(D).any():  # next to such distances the others are nothing
                 D = np.isinf(D).astype(float)
             for _ in range(self.iterations):
@@ -89,15 +109,16 @@ class GeometricMedian(DistanceRule):
         return np.bincount(place, _search(np.minimum(D[np.ix_(place, place)], MAX_SQUARE), mass), n)
 
 
-def _lengths(D: Distances, w: Weights) -> np.ndarray:
+def distances_to(D: Distances, w: Weights) -> np.ndarray:
     """Distances of all points to the point that the weights make."""
     return np.sqrt(np.maximum(D @ w - 0.5 * w @ D @ w, 0.0))
 
 
 def _step(D: Distances, w: Weights, mass: np.ndarray, floor: float) -> Weights:
     """One step of Weiszfeld: weights mass/distance; vectors at distance zero take all."""
-    r = np.maximum(_lengths(D, w), floor)
-    pull = np.where(r == 0, mass, 0.0) if (r == 0).any() else mass / r
+    r = np.maximum(distances_to(D, w), floor)
+    there = (r == 0) & (mass > 0)  # the origin has no mass
+    pull = np.where(there, mass, 0.0) if there.any() else mass / np.where(mass > 0, r, 1.0)
     return np.asarray(pull / pull.sum())
 
 
@@ -110,7 +131,7 @@ def _search(D: Distances, mass: np.ndarray) -> Weights:
     w[most] = mass[most] / mass[most].sum()  # a start that no minority can move
     tried: set[int] = set()
     for taken in range(STEPS):
-        r = _lengths(D, w)
+        r = distances_to(D, w)
         k, radius = int(r.argmin()), median_of(r, mass)
         if k not in tried:
             tried.add(k)
@@ -119,21 +140,25 @@ def _search(D: Distances, mass: np.ndarray) -> Weights:
         if r[k] <= STILL * radius:
             w = _leave(D, k, mass, STILL * radius)
             continue
-        steps = (_step(D, w, mass, 0.0), *_newton(D, w, r, mass, taken))
-        new = min(steps, key=lambda v: (mass * _lengths(D, v)).sum())
+        quick = newton_step(D, w, r, mass / r, mass) if max(n, taken) <= NEWTON else ()  # where Weiszfeld's crawls
+        steps = (_step(D, w, mass, 0.0), *quick)
+        new = min(steps, key=lambda v: (mass * distances_to(D, v)).sum())
         moved, w = np.abs(new - w) @ r, new
         if moved <= radius * max(STILL, 4e-16 * float(r.max()) / radius):
             break
     return _step(D, w, mass, 0.0)  # at the median this moves nothing, and makes all weights positive
 
 
-def _newton(D: Distances, w: Weights, r: np.ndarray, mass: np.ndarray, taken: int) -> tuple[Weights, ...]:
-    """Newton's step, where Weiszfeld's crawls: next to a vector that is almost the median."""
-    if max(len(D), taken) > NEWTON:
-        return ()
+def newton_step(D: Distances, w: Weights, r: np.ndarray, pull: np.ndarray, bent: np.ndarray) -> tuple[Weights, ...]:
+    """Newton's step for a sum of functions of the distances r; none if its equation has no solution.
+
+    `pull` is each function's slope over the distance. `bent` is by how much its curvature along the ray is less than
+    that, times the distance.
+    """
     B = 0.5 * (r[:, None] ** 2 + r**2 - D)  # inner products, seen from the current point
+    away = np.where(bent > 0, r, 1.0)[:, None]
     try:
-        c = np.linalg.solve((mass / r).sum() * np.eye(len(D)) - B * mass[:, None] / r[:, None] ** 3, mass / r)
+        c = np.linalg.solve(pull.sum() * np.eye(len(D)) - B * bent[:, None] / away**3, pull)
     except np.linalg.LinAlgError:
         return ()
     return (w + c - c.sum() * w,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from holdfast.rules.base import DistanceRule, Distances, Rng, Stage, Tolerance, 
 from holdfast.rules.clipping import pulled
 from holdfast.rules.clustering import even
 from holdfast.values import Positive
+
+MAX_STEPS = 1000  # of a filter whose steps may become ever smaller
 
 
 def gram(D: Distances, w: Weights) -> np.ndarray:
@@ -42,17 +45,21 @@ class CAF(DistanceRule):
     ----------
     f : int
         How many Byzantine workers the rule tolerates, at least 0.
+    over : "kept" or "all"
+        Over which vectors the largest deviation is taken: over those that still have weight, or over all vectors, as
+        in ByzFL.
 
     Notes
     -----
     All weights c start at 1. While :math:`\sum_i c_i > n - 2f`, those far along the direction v of largest variance
     are lowered to :math:`c_i (1 - \tau_i / \tau_{max})`, where :math:`\tau_i = \langle v, x_i - \mu_c \rangle^2`. The
-    largest is taken over vectors that still have weight. The mean :math:`\mu_c` of the step with the least largest
-    eigenvalue is the answer.
+    mean :math:`\mu_c` of the step with the least largest eigenvalue is the answer.
 
-    Every step takes the last weight of at least one vector, so the filter ends after n steps at most. Others take the
-    maximum over all vectors; far ones without weight then make it endless. Eigenvectors are exact, without a random
-    start.
+    With `over="kept"`, :math:`\tau_{max}` is the largest of the vectors that still have weight. Every step takes the
+    last weight of at least one vector, so the filter ends after n steps at most. With `over="all"` it is the largest
+    of all vectors. A far vector without weight then makes every step small, and a very far one makes the filter
+    endless. So it ends after 1,000 steps at the latest, with the best mean so far. Eigenvectors are exact, without a
+    random start.
 
     Guarantee: none known here.
 
@@ -71,6 +78,7 @@ class CAF(DistanceRule):
     """
 
     f: Tolerance
+    over: Literal["kept", "all"] = "kept"
     precise = True
     formula = "weighted mean of least covariance along a path of filters"
     promise = "none known here"
@@ -86,14 +94,17 @@ class CAF(DistanceRule):
         n = len(D)
         c = np.ones(n)
         best, answer = math.inf, c / n
-        while c.sum() > n - 2 * self.f or best == math.inf:
+        for _ in range(n if self.over == "kept" else MAX_STEPS):
             top, along = principal(D, c / c.sum())
             if top < best:
                 best, answer = top, c / c.sum()
-            along[c == 0] = 0.0
+            if self.over == "kept":
+                along[c == 0] = 0.0
             if along.max() <= 0 or self.f == 0:
                 break
             c = c * (1 - along / along.max())
+            if c.sum() <= n - 2 * self.f:
+                break
         return answer
 
 

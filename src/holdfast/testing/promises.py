@@ -8,7 +8,7 @@ from holdfast.contract import Stage
 from holdfast.definitions import is_ours
 from holdfast.guarantees.bounds import bounds
 from holdfast.kinds import CoordinateRule, OnePass
-from holdfast.rules import MDA, Bulyan, Krum, MeanwO, MoNNA, MultiKrum
+from holdfast.rules import MDA, Bulyan, FLTrust, Krum, MeanwO, MoNNA, MultiKrum
 
 
 def excuses(rule: Stage) -> dict[str, str]:
@@ -24,7 +24,7 @@ def excuses(rule: Stage) -> dict[str, str]:
         out["order"] = why
     if any({"origin", "start"} & set(stage.anchors) for stage in stages):
         out["moving"] = "it measures from a fixed point"
-    if any(0 < getattr(stage, name) < inf for stage in stages for name in stage.lengths):
+    if any(0 < (getattr(stage, name) or 0.0) < inf for stage in stages for name in stage.lengths):
         out |= dict.fromkeys(("moving", "scaling", "equal rows"), "it has a length of its own")
     if any(isinstance(stage, CoordinateRule) for stage in stages):
         out["turning"] = "it treats every coordinate by itself"
@@ -37,7 +37,7 @@ def _order(rule: Stage) -> str:
         return "it draws an order of its own"
     for stage in getattr(rule, "parts", (rule,)):
         match stage:
-            case MoNNA(pivot=pivot):
+            case MoNNA(pivot=pivot) | FLTrust(pivot=int(pivot)):
                 return f"it trusts worker {pivot}"
             case Bulyan():
                 return "two vectors that are nearest to each other tie"
@@ -68,7 +68,8 @@ def weighing(rule: Stage) -> dict[str, str]:
 
 def trusted(rule: Stage) -> tuple[int, ...]:
     """The workers that a rule assumes to be honest."""
-    return tuple(stage.pivot for stage in rule.stages() if isinstance(stage, MoNNA))
+    pivots = (stage.pivot for stage in rule.stages() if isinstance(stage, MoNNA | FLTrust))
+    return tuple(pivot for pivot in pivots if pivot is not None)
 
 
 def unclaimed(rule: Stage, kappa: float | None) -> str:

@@ -16,6 +16,7 @@ from holdfast.attacks.voters import VOTERS, Voter, WorseLoss
 from holdfast.checks import check_whole
 from holdfast.data import SPLITS, Natural
 from holdfast.errors import BadInput, article
+from holdfast.rules import FLTrust
 from holdfast.rules.base import Stage
 from holdfast.spec import parse
 from holdfast.training.schedule import SCHEDULES, Constant, Schedule
@@ -234,6 +235,12 @@ class Run:
         if (self.present or 0) > self.workers:
             raise BadInput(
                 f"Run was given present = {self.present} of {self.workers} workers; it is at most {self.workers}."
+            )
+        rules = (self.rule.inner, self.rule.outer) if isinstance(self.rule, TwoPhase) else (self.rule,)
+        if FLTrust() in {stage for rule in rules for stage in rule.stages()}:
+            raise BadInput(
+                f"Run was given {self.rule!r}, and in a training the server has no update of its own; name a worker "
+                "that you trust, as in FLTrust(pivot=0)."
             )
         n, least = self.present or self.workers, self.rule.least()
         if n < least:

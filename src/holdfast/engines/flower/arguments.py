@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 from holdfast.engines.flower.counts import Cap
 from holdfast.errors import BadInput
-from holdfast.rules import MoNNA, OuterCenter, OuterMean
+from holdfast.rules import FLTrust, MoNNA, OuterCenter, OuterMean
 from holdfast.rules.base import Stage
 from holdfast.twophase import TwoPhase
 
@@ -56,8 +56,8 @@ def answering(rule: Any, who: str) -> None:
         raise BadInput(f"{who} was given {rule!r}, which lets the nodes vote; use TwoPhaseStrategy.")
     if not isinstance(rule, Stage) or not rule.answers:
         raise BadInput(f"{who} was given {rule!r}; it takes a rule, such as MeanwO(f=3).")
-    if any(isinstance(stage, MoNNA) for stage in rule.stages()):
-        raise BadInput(f"{who} was given {rule!r}, which trusts one worker's own vector; a server has none.")
+    if any(isinstance(stage, MoNNA | FLTrust) for stage in rule.stages()):
+        raise BadInput(f"{who} was given {rule!r}, which trusts a vector of its own; a server has none.")
     if who != "TwoPhaseStrategy" and any(isinstance(stage, OuterCenter | OuterMean) for stage in rule.stages()):
         log.warning("%r has no worst-case constant and is not meant to stand alone; use TwoPhaseStrategy", rule)
 
