@@ -334,7 +334,7 @@ def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["OptALIE", "OptIPM", "IPM"])
 def test_every_attack_that_a_message_lists_is_known(name: str, tmp_path: Path) -> None:
     said = run(f"holdfast attacks '{name}'", tmp_path)
-    assert ("OptALIE() is PGA(along='std').\n" in said) is (name == "OptALIE")
+    assert ("OptALIE() is PGA(along='std', thorough=True).\n" in said) is (name == "OptALIE")
 
 
 def test_a_missing_extra_names_its_install(tmp_path: Path) -> None:

@@ -31,15 +31,11 @@ class Fang(Attack):
     -----
     With the signs :math:`s` of the honest mean, "krum" sends copies of
 
-    .. math:: -\lambda s
+    .. math:: -\lambda s, \quad \lambda = \max \{\lambda_{\max} 2^{-k} : \text{Krum selects } -\lambda s\}
 
-    for the largest λ that Krum selects, of λ_max, λ_max/2, λ_max/4 and so on, with
-
-    .. math:: \lambda_{\max} = \sqrt{\tfrac{1}{(n - 2b - 1) d} \min_{i \in H} \sum_{l \in \Gamma_i} \lVert x_l - x_i
-              \rVert^2} + \tfrac{1}{\sqrt d} \max_{i \in H} \lVert x_i \rVert
-
-    and :math:`\Gamma_i` the n - b - 2 honest rows nearest to :math:`x_i`. If the server's rule is `Krum`, that very
-    form is asked, and otherwise `Krum(f=b)`. With too few workers for it, λ_max is sent.
+    with λ_max = √(m / ((n - 2b - 1) d)) + max ‖x_i‖ / √d, where m is the smallest sum of squared distances from an
+    honest row to its n - b - 2 nearest honest ones. If the server's rule is `Krum`, that very form is asked, and
+    otherwise `Krum(f=b)`. With too few workers for it, λ_max is sent.
 
     "trim" draws every value evenly, for each worker anew. Where :math:`s_j = 1` it is between the smallest honest
     value and twice that, or half if it is positive. Where :math:`s_j = -1` it is beyond the largest one likewise.

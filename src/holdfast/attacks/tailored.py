@@ -36,7 +36,7 @@ class PGA(Attack):
         Whether the rows keep honest distances instead of being copies.
     thorough : bool
         Whether the search asks longer: with both signs along "std", and with the line search of ByzFL's optimised
-        attacks as well, so that it does at least their harm. It asks the rule up to 135 times instead of 43.
+        attacks as well, so that it does at least their harm. It asks the rule up to 140 times instead of 43.
 
     Notes
     -----
