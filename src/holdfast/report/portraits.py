@@ -76,7 +76,7 @@ def rule(value: Any) -> bytes:
     else:
         seen = _decided(value)
         _ball(axes, seen.ball, BLUE)
-        part = np.where(seen.weights > 0, 0.2 + 0.8 * seen.weights / seen.weights.max(), 0.0)  # a small one shows too
+        part = np.where(seen.weights > 0, 0.2 + 0.8 * (seen.weights / seen.weights.max()), 0.0)  # a small one shows too
         _workers(axes, HONEST, LIARS, part)
         _answer(axes, np.asarray(seen.value), BLUE, "D", repr(value))
     for name, place in (("origin", np.zeros(2)), ("start", START)):
