@@ -130,5 +130,55 @@ def test_images_of_another_shape_are_refused() -> None:
         def images(self, x: np.ndarray) -> np.ndarray:
             return x[:, :, 1:]
 
-    with pytest.raises(BadInput, match=r"Cropped\(\) made images of shape .*, 1, 7, 8\) of those of shape"):
+    with pytest.raises(BadInput, match=r"Cropped\(\) made images of shape .*, 1, 7, 8\) of images of shape"):
         Workers(RUN.changed(attack=Cropped()))
+
+
+@value
+class Sloppy(Attack):
+    """A data attack that returns something else, or writes into what it was given."""
+
+    how: str
+
+    def __call__(self, seen: View) -> np.ndarray:
+        return np.asarray(seen.own)
+
+    def images(self, x: np.ndarray) -> np.ndarray:
+        x[:, :, :4] = 0
+        made: Any = {"list": [1], "nan": x * np.nan}.get(self.how, x)
+        return made
+
+    def backdoor(self, x: np.ndarray) -> tuple[np.ndarray, int] | None:
+        made: Any = {"class 99": (x, 99), "alone": x}.get(self.how)
+        return made
+
+    def labels(self, y: np.ndarray, classes: int) -> np.ndarray:
+        return y + 100 if self.how == "labels" else y
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("list", "made a list of images"),
+        ("nan", "with numbers that are not finite"),
+        ("class 99", "made no backdoor; return images and one of 10 classes"),
+        ("alone", "made no backdoor"),
+        ("labels", "made labels that are no classes; return one of 10"),
+    ],
+)
+def test_a_data_attack_of_ones_own_in_the_wrong_form_is_one_sentence(how: str, why: str) -> None:
+    with pytest.raises(BadInput, match=why):
+        train(Run(rule="CWTM(f=1)", attack=Sloppy(how), model="linear", workers=8, byzantine=1, rounds=1))
+
+
+def test_what_an_attack_writes_into_its_images_is_the_liars_alone() -> None:
+    run = Run(rule="CWTM(f=1)", model="linear", workers=8, rounds=5, every=5)
+    assert train(run.changed(attack=Sloppy("in place"))).accuracy == train(run).accuracy
+
+
+@pytest.mark.parametrize("rule", ["FLTrust(pivot=5)", "MoNNA(f=1, pivot=5)"])
+def test_a_trusted_worker_is_there_in_every_round(rule: str) -> None:
+    with pytest.raises(BadInput, match="trusts worker 5; it may be absent"):
+        Run(rule=rule, workers=8, present=6)
+    with pytest.raises(BadInput, match="trusts worker 5; there are 5 workers"):
+        Run(rule=rule, workers=5)

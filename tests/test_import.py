@@ -77,12 +77,20 @@ def test_what_differs_is_said() -> None:
     assert len(grid["rules"]) == 4
     assert grid["rules"][0].endswith("GeometricMedian(iterations=3, floor=0.1, begin='origin')")
     assert grid["rules"][2].endswith("CWTM(f=2)")
+    grid, remarks = translate(
+        CONFIG | {"aggregator": {"name": "TrMean", "parameters": {"f": 3}}, "pre_aggregators": {"name": "NNM"}}
+    )
+    assert grid["rules"] == ["NNM(f={f}) >> CWTM(f={f})"]
+    assert "f of TrMean is not taken over" in remarks
 
 
 @pytest.mark.parametrize(
     ("config", "why"),
     [
         ([], "without benchmark_config"),
+        (CONFIG | {"model": [1]}, r"model was \[1\]; in its files it has names"),
+        (changed("benchmark_config", training_algorithm="DSGD"), "training_algorithm was 'DSGD'"),
+        (changed("model", milestones=["x"], learning_rate_decay=0.5), "they are rounds, whole numbers"),
         (changed("model", dataset_name="imagenet"), "'imagenet' is not here; name another by --data"),
         (changed("benchmark_config", nb_training_seeds=0), "nb_training_seeds were 3 and 0"),
         (changed("benchmark_config", training_algorithm={"name": "Gossip"}), "'Gossip' has no equal here"),

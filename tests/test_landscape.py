@@ -69,6 +69,32 @@ def test_maps_are_there_only_if_both_vary_and_without_what_belongs_to_rules_and_
     assert "CWTM: accuracy under the worst attack" in (tmp_path / "report.html").read_text()
 
 
+def test_a_missing_run_leaves_the_cell_open_instead_of_letting_its_rule_win() -> None:
+    entries = store()
+    gone = next(one for one in entries if repr(one.run.attack) == "ALIE()" and one.run.lr == 0.1 and one.run.f == 1)
+    maps = {grid.title: grid for grid in landscapes([one for one in entries if one is not gone])}
+    found = maps["CWTM: accuracy under the worst attack"]
+    assert "Natural, f = 1: lr = 0.5" in found.caption
+    both = [one for one in entries if not (one.run == gone.run or one.run == gone.run.changed(lr=0.5))]
+    maps = {grid.title: grid for grid in landscapes(both)}
+    assert maps["CWTM: accuracy under the worst attack"]["Natural", "f = 1"].mean is None
+    assert "Natural, f = 1: Krum" in maps["The best rule of each cell"].caption
+
+
+def test_rules_of_different_tolerance_have_maps_of_their_own() -> None:
+    runs = [
+        Run(rule=f"CWTM(f={t})", attack="SignFlip()", split=split, byzantine=b, workers=9)
+        for t, b, split in product((1, 2), (1, 2), SPLITS)
+    ]
+    titles = [grid.title for grid in landscapes([entry(run, 0.9 if run.f == run.byzantine else 0.1) for run in runs])]
+    assert [title.partition(":")[0] for title in titles[::2]] == [
+        "CWTM",
+        "CWTM(f=1)",
+        "CWTM(f=2)",
+        "The best rule of each cell",
+    ]
+
+
 def test_runs_that_differ_in_a_later_field_stand_in_grids_of_their_own() -> None:
     run = Run(rule="CWM()", attack="SignFlip()", byzantine=2)
     found = grids(

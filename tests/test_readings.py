@@ -190,3 +190,13 @@ def test_bulyan_over_means_trims_them() -> None:
     means = rule.stages()[0]
     assert means.size(11) == 5
     assert rule.stages()[1] == CWTM(2)
+
+
+@pytest.mark.parametrize("far", [1e10, 1e16, 1e154, 1e308])
+def test_a_far_vector_pulls_a_median_from_the_origin_with_length_one(far: float) -> None:
+    X = np.random.default_rng(0).normal(size=(7, 3))
+    X[6] = far
+    near = X.copy()
+    near[6] = 1e9  # along the same ray: from there on only the direction matters
+    rule = GeometricMedian(iterations=3, floor=0.1, begin="origin")
+    assert np.allclose(rule(X), rule(near), atol=1e-7)

@@ -103,7 +103,8 @@ class Trigger(Attack):
     target : int
         The class that images with the patch shall be taken for.
     share : float
-        The part of a worker's images that get the patch and the label, above 0 and at most 1.
+        The part of all images that have the patch, above 0, at most 1. It is spread evenly over all images, so a worker
+        may have more or fewer of them.
     size : int
         How many pixels the patch is high and wide.
     scale : float

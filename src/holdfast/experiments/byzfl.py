@@ -86,12 +86,14 @@ def translate(config: Any, data: str = "") -> tuple[Grid, list[str]]:
     """
     if not isinstance(config, Mapping) or not isinstance(config.get("benchmark_config"), Mapping):
         raise BadInput("a benchmark file of ByzFL was given without benchmark_config; name its config.json.")
+    if strange := [name for name in READ if not isinstance(config.get(name) or {}, Mapping)]:
+        raise BadInput(f"ByzFL's {strange[0]} was {config[strange[0]]!r}; in its files it has names and values.")
     parts = {name: dict(config.get(name) or {}) for name in READ}
     bench, model, client = parts["benchmark_config"], parts["model"], parts["honest_clients"]
     honest = bench.get("nb_honest_clients", 10)
     remarks: list[str] = []
     grid: Grid = {
-        "rules": _rules(config, bench),
+        "rules": _rules(config, bench, remarks),
         "attacks": [_attack(one, honest) for one in _listed(config.get("attack"))],
         "splits": [text for one in _listed(bench.get("data_distribution")) for text in _splits(one)],
         "honest": honest,
@@ -130,14 +132,17 @@ def to_toml(grid: Mapping[str, Any], remarks: list[str]) -> str:
     return "\n".join([*lines, *(f"{name} = {json.dumps(value)}" for name, value in grid.items())]) + "\n"
 
 
-def _rules(config: Mapping[str, Any], bench: Mapping[str, Any]) -> list[str]:
+def _rules(config: Mapping[str, Any], bench: Mapping[str, Any], remarks: list[str]) -> list[str]:
     """Every aggregator behind every list of pre-aggregators, for every tolerance."""
     tolerated = _listed(bench.get("tolerated_f")) or ["{f}"]
-    before = config.get("pre_aggregators") or []
+    before, last = _listed(config.get("pre_aggregators")), _listed(config.get("aggregator"))
     lists = before if before and isinstance(before[0], list) else [before]
+    for one in (*last, *(one for some in lists for one in some)):
+        lost = [word for word in _words(one) if word not in _fields(RULES, one)]
+        remarks += [f"{word} of {one['name']} is not taken over" for word in lost]
     return [
-        " >> ".join(_written(RULES, one, "rule", {**_words(one), "f": f}) for one in (*first, last))
-        for first, last, f in product(lists, _listed(config.get("aggregator")), tolerated)
+        " >> ".join(_written(RULES, one, "rule", {**_words(one), "f": f}) for one in (*first, one_rule))
+        for first, one_rule, f in product(lists, last, tolerated)
     ]
 
 
@@ -167,6 +172,12 @@ def _written(known: Known, given: Any, what: str, words: Words) -> str:
         raise BadInput(f"ByzFL's {name!r} was given no {missing.args[0]}; it has no equal here then.") from None
 
 
+def _fields(known: Known, given: Any) -> Words:
+    """The parameters that a text of ours takes over."""
+    name = given.get("name") if isinstance(given, Mapping) else given
+    return known[name][1] if isinstance(name, str) and name in known else {}
+
+
 def _words(given: Any) -> Words:
     words = given.get("parameters") if isinstance(given, Mapping) else None
     return words if isinstance(words, Mapping) else {}
@@ -194,9 +205,11 @@ def _data(model: Mapping[str, Any], remarks: list[str]) -> str:
 
 def _schedule(model: Mapping[str, Any], grid: Grid, remarks: list[str]) -> None:
     """A decay at even milestones is Steps; another has no equal."""
-    milestones, decay = model.get("milestones") or [], model.get("learning_rate_decay", 1.0)
+    milestones, decay = _listed(model.get("milestones")), model.get("learning_rate_decay", 1.0)
     if not milestones or decay == 1.0:
         return
+    if not all(type(one) is int and one > 0 for one in milestones):
+        raise BadInput(f"ByzFL's milestones were {model['milestones']!r}; they are rounds, whole numbers from 1.")
     if milestones == [milestones[0] * (at + 1) for at in range(len(milestones))]:
         grid["schedule"] = f"Steps(every={milestones[0]}, scale={decay})"
         remarks.append(f"the rate goes on falling every {milestones[0]} rounds after the last milestone")
@@ -207,6 +220,8 @@ def _schedule(model: Mapping[str, Any], grid: Grid, remarks: list[str]) -> None:
 def _algorithm(bench: Mapping[str, Any], grid: Grid, remarks: list[str]) -> None:
     """DSGD is the usual way here; FedAvg has several local steps."""
     given = bench.get("training_algorithm") or {"name": "DSGD"}
+    if not isinstance(given, Mapping):
+        raise BadInput(f"ByzFL's training_algorithm was {given!r}; it has a name and parameters.")
     if given.get("name") == "FedAvg":
         words = _words(given)
         grid["steps"] = words.get("local_steps_per_client", 1)

@@ -126,7 +126,9 @@ def runs(grid: Mapping[str, Any], readers: Readers | None = None) -> Runs:
         raise BadInput("a sweep was given no rules; name at least one, such as rules = ['MeanwO(f={f})'].")
     for one, other in APART:
         if {one, other} <= set(axes):
-            raise BadInput(f"a sweep was given both {WRITTEN.get(one, one)} and {other}; say one of them.")
+            raise BadInput(
+                f"a sweep was given both {WRITTEN.get(one, one)} and {WRITTEN.get(other, other)}; say one of them."
+            )
     together = _zipped(axes, grid.get("zip", ()))
     if (many := math.prod(map(len, together))) > MAX_RUNS:
         raise BadInput(f"a sweep was given {many:,} combinations or more; it takes {MAX_RUNS:,} at most.")

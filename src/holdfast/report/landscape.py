@@ -19,6 +19,7 @@ from holdfast.report.groups import bare, differing, label, natural_order, writte
 TUNED = ("lr", "momentum", "weight_decay", "clip", "batch", "schedule", "steps")
 ACROSS = ("workers", "byzantine", "split", *TUNED)  # what may differ within one map
 Place = tuple[str, str]  # split, number of Byzantine workers
+Case = tuple[str, int, int | None]  # attack, seed, draw
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,15 @@ def _maps(title: str, entries: Sequence[Entry]) -> list[Grid]:
     by_rule: dict[str, dict[Place, list[Entry]]] = {}
     for one in entries:
         place = bare(written_value(one.run, "split")), f"f = {one.run.byzantine}"
-        by_rule.setdefault(label(one.run.rule), {}).setdefault(place, []).append(one)
+        by_rule.setdefault(label(one.run.rule, one.run.byzantine), {}).setdefault(place, []).append(one)
     tuned = [name for name in TUNED if name in differing(one.run for one in entries)]
     measure = "validation" if validated else "accuracy"
-    chosen = {
-        rule: {place: _chosen(some, measure, tuned) for place, some in places.items()}
-        for rule, places in by_rule.items()
-    }
+    wanted: dict[Place, set[Case]] = {}
+    for places in by_rule.values():
+        for place, some in places.items():
+            wanted[place] = wanted.get(place, set()) | set(map(_case, some))
+    chosen = {rule: _cells(places, wanted, measure, tuned) for rule, places in by_rule.items()}
+    chosen = {rule: found for rule, found in chosen.items() if found}
     end = f", {title}" if title else ""
     maps = [
         grid
@@ -74,15 +77,34 @@ def _maps(title: str, entries: Sequence[Entry]) -> list[Grid]:
         place: next(rule for rule, found in chosen.items() if found.get(place) is one) for place, one in best.items()
     }
     winners = "; ".join(f"{split}, {f}: {rule}" for (split, f), rule in sorted(names.items(), key=_order))
-    return [*maps, _grid(f"The best rule of each cell{end}", best, lambda one: one.accuracy, f"{winners}.")]
+    return [
+        *maps,
+        _grid(f"The best rule of each cell{end}", best, lambda one: one.accuracy, f"By test accuracy: {winners}."),
+    ]
 
 
-def _chosen(entries: Sequence[Entry], measure: str, tuned: Sequence[str]) -> Chosen:
-    """The parameters whose worst attack does the least harm by this measure."""
+def _case(entry: Entry) -> Case:
+    """What all rules and parameters of a cell must have met to be compared: attack, seed and draw."""
+    return repr(entry.run.attack), entry.run.seed, entry.run.draw
+
+
+def _cells(
+    places: Mapping[Place, Sequence[Entry]], wanted: Mapping[Place, set[Case]], measure: str, tuned: Sequence[str]
+) -> dict[Place, Chosen]:
+    """What a rule reaches; a cell stays open while a run is missing, since that might have been the worst."""
+    found = {place: _chosen(some, wanted[place], measure, tuned) for place, some in places.items()}
+    return {place: one for place, one in found.items() if one is not None}
+
+
+def _chosen(entries: Sequence[Entry], wanted: set[Case], measure: str, tuned: Sequence[str]) -> Chosen | None:
+    """The parameters whose worst attack does the least harm by this measure, of those that met everything."""
     tried: dict[str, list[Entry]] = {}
     for one in entries:
         text = ", ".join(f"{name} = {bare(written_value(one.run, name))}" for name in tuned)
         tried.setdefault(text, []).append(one)
+    tried = {text: some for text, some in tried.items() if set(map(_case, some)) == wanted}
+    if not tried:
+        return None
     told = {text: _under_worst(some, measure) for text, some in tried.items()}
     best = max(tried, key=lambda text: told[text])
     losses = [_mean(some, "loss") for some in _by_attack(tried[best])]

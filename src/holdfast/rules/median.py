@@ -88,7 +88,7 @@ class GeometricMedian(DistanceRule):
         return ("origin",) if self.begin == "origin" else ()
 
     def stages(self) -> tuple[Stage, ...]:
-        return (self,) if self.iterations else pulled(self, "medoid")
+        return (self,) if self.iterations and self.begin == "mean" else pulled(self, "medoid")
 
     def weights(self, D: Distances, rng: Rng | None = None) -> Weights:
         return self.weights_by_mass(D, np.ones(len(D) - len(self.anchors)), rng)

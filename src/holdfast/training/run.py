@@ -16,7 +16,7 @@ from holdfast.attacks.voters import VOTERS, Voter, WorseLoss
 from holdfast.checks import check_whole
 from holdfast.data import SPLITS, Natural
 from holdfast.errors import BadInput, article
-from holdfast.rules import FLTrust
+from holdfast.rules import FLTrust, MoNNA
 from holdfast.rules.base import Stage
 from holdfast.spec import parse
 from holdfast.training.schedule import SCHEDULES, Constant, Schedule
@@ -237,7 +237,14 @@ class Run:
                 f"Run was given present = {self.present} of {self.workers} workers; it is at most {self.workers}."
             )
         rules = (self.rule.inner, self.rule.outer) if isinstance(self.rule, TwoPhase) else (self.rule,)
-        if FLTrust() in {stage for rule in rules for stage in rule.stages()}:
+        stages = [stage for rule in rules for stage in rule.stages()]
+        for pivot in (stage.pivot for stage in stages if isinstance(stage, FLTrust | MoNNA)):
+            if pivot is not None and (pivot >= self.workers or self.present is not None):
+                why = (
+                    "it may be absent, since present is given" if self.present else f"there are {self.workers} workers"
+                )
+                raise BadInput(f"Run was given {self.rule!r}, which trusts worker {pivot}; {why}.")
+        if FLTrust() in stages:
             raise BadInput(
                 f"Run was given {self.rule!r}, and in a training the server has no update of its own; name a worker "
                 "that you trust, as in FLTrust(pivot=0)."
