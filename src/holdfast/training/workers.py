@@ -15,12 +15,11 @@ from torch import Tensor, nn
 from torch.func import vmap
 from torch.nn import functional as F
 
-from holdfast.attacks import Attack
-from holdfast.checks import is_whole
 from holdfast.data import Dataset, Share, load, standardise_images
 from holdfast.data.pools import Indices
-from holdfast.errors import BadInput, article
+from holdfast.errors import BadInput
 from holdfast.jsonable import finite_or_none
+from holdfast.training.falsified import false_images, false_labels
 from holdfast.training.gradients import Gradients, Loss, together
 from holdfast.training.holding import deal_images
 from holdfast.training.messages import BALLOT, BATCH, PROBE, generator
@@ -77,8 +76,8 @@ class Workers:
         self.images = _images(data, self.places, standardise=run.standardise, device=self.device)
         self.samples = self.places.sizes.tolist()
         self.labels = torch.as_tensor(data.labels, dtype=torch.long, device=self.device)[self.places.used]
-        self.lies = self._lies(run.attack)
-        self.poisoned, self.backdoor = self._poison(run.attack)
+        self.lies = false_labels(run.attack, self.labels, self.classes)
+        self.poisoned, self.backdoor = false_images(run.attack, self.images, self.classes)
         shape = tuple(self.images.shape[1:])
         own = copy.deepcopy(module) if module is not None else None  # theirs stays as it is
         self.module = own if own is not None else build(run.model, shape, self.classes, run.seed)
@@ -110,39 +109,6 @@ class Workers:
         except Exception as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise BadInput(f"the module or the loss does not take images of shape {shape} ({why}).") from None
-
-    def _lies(self, attack: Attack) -> Tensor:
-        """The labels as Byzantine workers see them."""
-        wrong = np.asarray(attack.labels(self.labels.cpu().numpy().copy(), self.classes))
-        if wrong.shape != tuple(self.labels.shape) or wrong.dtype.kind not in "iu" or not _within(wrong, self.classes):
-            raise BadInput(f"{attack!r} made labels that are no classes; return one of {self.classes} for each image.")
-        return torch.as_tensor(wrong, dtype=torch.long, device=self.device)
-
-    def _poison(self, attack: Attack) -> tuple[Tensor | None, tuple[Tensor, int] | None]:
-        """The images as Byzantine workers see them, if they differ; the images with a trigger and their target."""
-        true = self.images.cpu().numpy()
-        wrong, trigger = attack.images(true.copy()), attack.backdoor(true.copy())  # which may write into theirs
-        made = self._as_images(wrong, attack)
-        poisoned = None if torch.equal(made, self.images) else made
-        if trigger is None:
-            return poisoned, None
-        if (
-            not isinstance(trigger, tuple)
-            or len(trigger) != 2
-            or not is_whole(trigger[1], least=0, most=self.classes - 1)
-        ):
-            raise BadInput(f"{attack!r} made no backdoor; return images and one of {self.classes} classes, as (x, 0).")
-        return poisoned, (self._as_images(trigger[0], attack), int(trigger[1]))
-
-    def _as_images(self, given: object, attack: Attack) -> Tensor:
-        shape, wanted = getattr(given, "shape", None), tuple(self.images.shape)
-        if not isinstance(given, np.ndarray) or shape != wanted or not np.isfinite(given).all():
-            told = (
-                f" of shape {shape}" if shape is not None and shape != wanted else " with numbers that are not finite"
-            )
-            what = article(type(given).__name__) if shape is None else f"images{told}"
-            raise BadInput(f"{attack!r} made {what} of images of shape {wanted}; return finite ones of the same shape.")
-        return torch.as_tensor(given, dtype=self.images.dtype, device=self.device)
 
     def mark(self) -> bytes:
         """Return what the first model does not tell: the images, their labels, the loss."""
@@ -384,10 +350,6 @@ def fill(module: nn.Module, vector: np.ndarray) -> nn.Module:
         raise BadInput(f"fill was given a vector of shape {vector.shape} for a module of {wanted} parameters to train.")
     Gradients(module, F.cross_entropy).load(torch.as_tensor(vector))
     return module
-
-
-def _within(labels: np.ndarray, classes: int) -> bool:
-    return bool(((labels >= 0) & (labels < classes)).all())
 
 
 def _mean(values: np.ndarray) -> float | None:

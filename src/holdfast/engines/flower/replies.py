@@ -18,6 +18,7 @@ from holdfast.engines.flower.counts import Counts
 from holdfast.engines.flower.differences import Model, difference_dtype, fits, subtract
 from holdfast.engines.flower.limits import HEADER, TooMuch, check_counts, most_bytes
 from holdfast.engines.flower.metrics import numbers
+from holdfast.errors import BadInput
 
 LONGEST = 200  # characters of what a client says
 ALIKE = Counts()
@@ -34,6 +35,14 @@ class Gathered:
     refused: dict[int, str] = field(default_factory=dict)
     silent: list[int] = field(default_factory=list)
     bytes: int = 0
+
+
+def check_first_model(given: object, who: str) -> None:
+    """Refuse a first model that is no ArrayRecord or not finite."""
+    if not isinstance(given, ArrayRecord):
+        raise BadInput(f"{who} was given initial_arrays of type {type(given).__name__}; pass an ArrayRecord.")
+    if not all(np.isfinite(values).all() for values in read_model(given).values() if values.dtype.kind == "f"):
+        raise BadInput(f"{who} was given initial_arrays that are not finite.")
 
 
 def read_model(record: ArrayRecord) -> Model:

@@ -26,7 +26,7 @@ from holdfast.engines.flower.limits import Limits
 from holdfast.engines.flower.local import LocalGrid
 from holdfast.engines.flower.mailbox import Mailbox
 from holdfast.engines.flower.metrics import middles, numbers
-from holdfast.engines.flower.replies import Gathered, gather, make_record, read_model
+from holdfast.engines.flower.replies import Gathered, check_first_model, gather, make_record, read_model
 from holdfast.engines.flower.sampling import available, drawn, risk
 from holdfast.engines.lines import named
 from holdfast.errors import BadInput, TooManyFaults, listing, plural
@@ -200,13 +200,9 @@ class RobustStrategy(Strategy):
         BadInput
             If the first model is no ArrayRecord or is not finite, or if the folder holds the state of another model.
         """
-        if not isinstance(initial_arrays, ArrayRecord):
-            what = type(initial_arrays).__name__
-            raise BadInput(f"{type(self).__name__} was given initial_arrays of type {what}; pass an ArrayRecord.")
+        check_first_model(initial_arrays, type(self).__name__)
         num_rounds = check_whole(num_rounds, "num_rounds", least=0, who=type(self).__name__)
         self.offset, self.last, held = 0, None, self.journal.state()
-        if not all(np.isfinite(v).all() for v in read_model(initial_arrays).values() if v.dtype.kind == "f"):
-            raise BadInput(f"{type(self).__name__} was given initial_arrays that are not finite.")
         if held is not None:
             self.offset, state = held
             model, self.last = state.model, state.last
