@@ -345,6 +345,7 @@ def test_a_saved_round_is_shown_again(tmp_path: Path) -> None:
 
 
 def test_a_search_finds_more_than_its_structured_starts_for_meanwo() -> None:
+    pytest.importorskip("cma")  # without it the search climbs by moves alone, which reach less
     found = list(search(Search("MeanwO(f=2)", 5, 2, 2, "kappa", 3000)))
     assert found[0].value < 8.01
     assert 8.5 < found[-1].value < 11.66
@@ -360,6 +361,7 @@ def test_a_search_finds_more_than_its_structured_starts_for_meanwo() -> None:
     ],
 )
 def test_a_search_finds_rounds_as_bad_as_those_that_are_known(rule: str, n: int, f: int, d: int, least: float) -> None:
+    pytest.importorskip("cma")
     *_, found = search(Search(rule, n, f, d, "kappa", 3000))
     proved = bounds(parse(rule), n, f, d)["kappa"].ours
     assert proved is not None
