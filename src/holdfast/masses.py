@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Real
 from typing import Any
 
@@ -130,7 +131,6 @@ def _number(given: Any) -> float:
         return np.inf
 
 
-@np.errstate(all="ignore")  # ratios of the largest and the smallest floats
 def whole_masses(weights: np.ndarray) -> np.ndarray | None:
     """Weights as whole numbers in their proportions, so that sums are exact; None if all are equal.
 
@@ -142,6 +142,13 @@ def whole_masses(weights: np.ndarray) -> np.ndarray | None:
     """
     if (weights == weights[0]).all():
         return None
+    return _whole_masses(weights.tobytes()).copy()
+
+
+@np.errstate(all="ignore")  # ratios of the largest and the smallest floats
+@lru_cache(maxsize=8)  # a round asks more than once, and rounds ask with the same counts
+def _whole_masses(of: bytes) -> np.ndarray:
+    weights = np.frombuffer(of)
     if weights.sum() < 2**52 and (weights == np.round(weights)).all():
         return np.asarray(weights / np.gcd.reduce(weights.astype(np.int64)))
     ratios = weights / weights.min()

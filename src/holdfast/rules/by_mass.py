@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import threading
 from types import ModuleType
 
 import numpy as np
@@ -14,7 +16,7 @@ from holdfast.masses import SMALL, heaviest, rounded_masses
 from holdfast.rules.base import CoordinateRule
 
 FREE = np.uint64(2**29 - 1)  # bits of a float64 that a float32 leaves zero
-CHUNK = 2000  # columns that are sorted at once; rows of a power of two would share their place in the cache
+CHUNK = 2000  # columns that are ordered at once, where no room is kept
 
 
 def share_of(xp: ModuleType, used: Array) -> Array:
@@ -22,41 +24,57 @@ def share_of(xp: ModuleType, used: Array) -> Array:
     return xp.sum(xp.astype(used, xp.float32), axis=0) / used.shape[0]
 
 
-def middle_values(values: Array, ordered: Array, total: int, *, lower: bool = False) -> Array:
-    """(n, b) masses in order -> (n, b): 1 where the median is, 1/2 on both values that it is the mean of."""
-    xp, upto = namespace(ordered), added_up(ordered)
-    before = upto - ordered
-    first = (upto * 2 >= total) & (before * 2 < total)  # the first value with half of the mass up to it
-    if lower:
-        return xp.astype(first, values.dtype)
-    last = (upto * 2 > total) & (before * 2 <= total)
-    return (xp.astype(first, values.dtype) + xp.astype(last, values.dtype)) / 2
+def masses_of(below: Array, total: float) -> Array:
+    """(k, b) masses below each value -> (k, b): the masses of the values; `total` is what lies up to the last one."""
+    xp = namespace(below)
+    return xp.concat([below[1:, :], xp.full_like(below[:1, :], total)], axis=0) - below
+
+
+def middle_values(values: Array, below: Array, total: int, *, lower: bool = False) -> Array:
+    """(k, b) values, masses below -> (k, b): 1 where the median is, 1/2 on both values that it is the mean of."""
+    half = total // 2
+    first = last_of(below < total - half, values)  # the first value with half of the mass up to it
+    if lower or total % 2:  # of an odd sum there is no exact half
+        return first
+    return (first + last_of(below <= half, values)) / 2
+
+
+def last_of(flags: Array, values: Array) -> Array:
+    """(k, b) flags, true and then false in each column -> (k, b) numbers: 1 at the last true one."""
+    xp = namespace(flags)
+    after = xp.concat([flags[1:, :], xp.zeros_like(flags[:1, :])], axis=0)
+    return xp.astype(flags ^ after, values.dtype)
 
 
 class WeightedColumns(CoordinateRule):
     """A rule that sorts each column and then knows how much of each value to take, by the masses in that order."""
 
-    def taken(self, values: Array, ordered: Array, mass: np.ndarray) -> Array:
-        """(n, b) values in order and their masses -> (n, b): how much of each value counts, summing to one."""
+    def taken(self, values: Array, below: Array, mass: np.ndarray) -> Array:
+        """(k, b) values in order, and the masses below each -> (k, b): how much of each counts, summing to one."""
         raise BrokenRule(f"{type(self).__name__} does not say what it takes.")
+
+    def outside(self, mass: np.ndarray) -> int:
+        """How many of the lowest values never count, whatever the column, and as many of the highest."""
+        return 0
 
     def columns_by_mass(self, block: Array, mass: np.ndarray) -> Array:
         mass, columns = fitting(block, mass), block.shape[1]
+        if packed(block):
+            return self._mean(*middle_in_order(np.asarray(block), mass, self.outside(mass)), mass)
         if isinstance(block, np.ndarray) and columns > CHUNK:  # what one piece leaves in the cache serves the next
-            return np.concatenate([self._means(block[:, s:e], mass) for s, e in spans(columns, CHUNK)])
-        return self._means(block, mass)
+            return np.concatenate([self.columns_by_mass(block[:, s:e], mass) for s, e in spans(columns, CHUNK)])
+        return self._mean(*in_order(block, mass)[1:], mass)
 
-    def _means(self, block: Array, mass: np.ndarray) -> Array:
-        values, ordered = ranked_with_mass(block, mass)
-        taken = self.taken(values, ordered, mass)
+    def _mean(self, values: Array, sums: Array, mass: np.ndarray) -> Array:
+        taken = self.taken(values, sums, mass)
         if isinstance(values, np.ndarray):
             return np.asarray(np.einsum("ij,ij->j", values, np.asarray(taken)))
         return namespace(values).sum(values * taken, axis=0)
 
     def used_by_mass(self, block: Array, mass: np.ndarray) -> Array:
         xp, mass = namespace(block), fitting(block, mass)
-        order, values, ordered = in_order(block, mass)
-        back = xp.take_along_axis(self.taken(values, ordered, mass), xp.argsort(order, axis=0), axis=0)
+        order, values, below = in_order(block, mass)
+        back = xp.take_along_axis(self.taken(values, below, mass), xp.argsort(order, axis=0), axis=0)
         return share_of(xp, xp.permute_dims(back > 0, (1, 0)))
 
 
@@ -72,65 +90,72 @@ def fitting(block: Array, mass: np.ndarray) -> np.ndarray:
 
 
 def in_order(block: Array, mass: np.ndarray) -> tuple[Array, Array, Array]:
-    """(n, b) -> three (n, b): the rows in the order of each column, their values, and their masses."""
+    """(n, b) -> three (n, b): the rows in the order of each column, their values, and the masses below each."""
     xp = namespace(block)
     wide = xp.int64 if mass.sum() >= SMALL else xp.int32
     there = xp.asarray(mass.astype(np.int64).tolist(), dtype=wide, device=device(block))
     order = xp.argsort(block, axis=0, stable=True)
     ordered = xp.reshape(xp.take(there, xp.reshape(order, (-1,)), axis=0), block.shape)
-    return order, xp.take_along_axis(block, order, axis=0), ordered
-
-
-def packed_in_order(block: Array, masses: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """(n, b) float32 -> (b, n) bits of float64 in `out`: every column in order, with masses (b, n) in the free bits."""
-    out.T[...] = np.asarray(block)
-    bits = out.view(np.uint64)
-    bits |= masses
-    out.sort(axis=1)  # along memory, which is fast
-    return bits
-
-
-def ranked_with_mass(block: Array, mass: np.ndarray) -> tuple[Array, Array]:
-    """(n, b) -> two (n, b): every column's values in order, and the masses in that order."""
-    if not packed(block):
-        return in_order(block, mass)[1:]
-    bits = packed_in_order(block, mass.astype(np.uint64), np.empty(block.shape[::-1]))
-    return (bits & ~FREE).view(np.float64).T, (bits & FREE).view(np.int64).T
-
-
-def packed_trimmed_mean(block: Array, mass: np.ndarray, f: int) -> np.ndarray:
-    """(n, b) float32 -> (b,): each column's mean without the lowest and highest values that weigh as the f heaviest."""
-    n, columns = block.shape
-    total, trimmed = int(mass.sum()), int(heaviest(mass, f))
-    middle = slice(f, n - f)  # the others never count: no f values weigh more than the f heaviest
-    width = min(columns, CHUNK)
-    room, masses = np.empty((width, n)), np.tile(mass.astype(np.uint64), (width, 1))  # once: fresh memory is slow
-    values, sums = np.empty((2, n - 2 * f, columns), np.uint64)
-    for s, e in spans(columns, CHUNK):
-        bits = packed_in_order(block[:, s:e], masses[: e - s], room[: e - s])
-        np.bitwise_and(bits[:, middle], ~FREE, out=values[:, s:e].T)
-        bits[:, -1] -= np.uint64(total)  # the masses of every column then sum to zero, so one sum runs over all
-        np.cumsum(bits.reshape(-1), out=bits.reshape(-1))
-        np.bitwise_and(bits[:, middle], FREE, out=sums[:, s:e].T)
-    upto = sums.view(np.int64)
-    upto[-1] = total  # or more than is kept; the last of all is where the running sum has gone back to zero
-    np.clip(upto, trimmed, total - trimmed, out=upto)
-    taken = np.empty(values.shape)
-    np.subtract(upto[0], trimmed, out=taken[0])
-    np.subtract(upto[1:], upto[:-1], out=taken[1:])
-    return np.asarray(np.einsum("ij,ij->j", taken, values.view(np.float64))) / (total - 2 * trimmed)
+    return order, xp.take_along_axis(block, order, axis=0), added_up(ordered) - ordered
 
 
 def added_up(ordered: Array) -> Array:
-    """(n, b) masses, of one sum in all columns -> (n, b): the sums of each column up to each row."""
+    """(n, b) masses -> (n, b): the sums of each column up to each row."""
     if not isinstance(ordered, np.ndarray):
         xp = namespace(ordered)
         return xp.cumulative_sum(ordered, axis=0, dtype=ordered.dtype)
-    if ordered.T.flags.c_contiguous:  # one sum over all columns, less what the columns before have
-        upto = np.cumsum(ordered.T).reshape(ordered.T.shape)
-        upto -= upto[0, -1] * np.arange(len(upto))[:, None]
-        return np.asarray(upto.T)
     upto = ordered.copy()
     for i in range(1, len(upto)):  # whole rows at a time: numpy's own cumsum goes column by column
         upto[i] += upto[i - 1]
     return upto
+
+
+class Room(threading.local):
+    """Memory that a thread uses again for the next block: fresh memory takes longer than sorting in it."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, np.ndarray] = {}
+
+    def array(self, name: str, shape: tuple[int, int], dtype: type[np.generic]) -> np.ndarray:
+        """An array with anything in it, which is the thread's until it asks for that name again."""
+        size = math.prod(shape)
+        if name not in self.kept or self.kept[name].size < size:
+            self.kept[name] = np.empty(size, dtype)
+        return self.kept[name][:size].reshape(shape)
+
+
+ROOM = Room()
+
+
+def middle_in_order(block: np.ndarray, mass: np.ndarray, outside: int) -> tuple[np.ndarray, np.ndarray]:
+    """(n, b) float32 -> (k, b), (k, b): the k = n - 2 outside middle values, and the masses that lie below each.
+
+    Both are in memory that the thread uses again.
+    """
+    n, columns = block.shape
+    k = n - 2 * outside
+    rows, pairs = ROOM.array("rows", (n, columns), np.float64), ROOM.array("pairs", (columns, n), np.float64)
+    rows[...] = block
+    rows.view(np.uint64)[...] |= mass.astype(np.uint64)[:, None]
+    pairs.T[...] = rows
+    pairs.sort(axis=1)  # along memory, which is fast
+    bits = pairs.view(np.uint64)
+    values, below = ROOM.array("values", (k, columns), np.uint64), ROOM.array("below", (k, columns), np.uint64)
+    values.T[...] = bits[:, outside : n - outside]
+    np.bitwise_and(np.einsum("ij->i", bits[:, :outside]), FREE, out=below[0])  # carries only go up, out of the masses
+    np.bitwise_and(values[:-1], FREE, out=below[1:])
+    np.bitwise_and(values, ~FREE, out=values)
+    for i in range(1, k):
+        np.add(below[i - 1], below[i], out=below[i])
+    return values.view(np.float64), below.view(np.int64)
+
+
+def packed_trimmed_mean(block: np.ndarray, mass: np.ndarray, f: int) -> np.ndarray:
+    """(n, b) float32 -> (b,): each column's mean without the lowest and highest values that weigh as the f heaviest."""
+    total, trimmed = int(mass.sum()), int(heaviest(mass, f))
+    values, below = middle_in_order(block, mass, f)  # no f values weigh more than the f heaviest
+    np.clip(below, trimmed, total - trimmed, out=below)
+    taken = ROOM.array("taken", values.shape, np.float64)
+    np.subtract(below[1:], below[:-1], out=taken[:-1])
+    np.subtract(total - trimmed, below[-1], out=taken[-1])
+    return np.asarray(np.einsum("ij,ij->j", taken, values)) / (total - 2 * trimmed)

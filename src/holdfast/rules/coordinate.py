@@ -13,6 +13,7 @@ from holdfast.rules.by_mass import (
     WeightedColumns,
     added_up,
     fitting,
+    masses_of,
     middle_values,
     packed,
     packed_trimmed_mean,
@@ -138,8 +139,12 @@ class CWM(WeightedColumns):
         low, high = middle_places(block.shape[0], lower=self.lower)
         return used_between(block, low, high + 1)
 
-    def taken(self, values: Array, ordered: Array, mass: np.ndarray) -> Array:
-        return middle_values(values, ordered, int(mass.sum()), lower=self.lower)
+    def taken(self, values: Array, below: Array, mass: np.ndarray) -> Array:
+        return middle_values(values, below, int(mass.sum()), lower=self.lower)
+
+    def outside(self, mass: np.ndarray) -> int:
+        upto = np.cumsum(np.sort(mass)[::-1])
+        return int((upto * 2 < mass.sum()).sum())  # fewer than half of the mass lies there, even of the heaviest
 
 
 @value
@@ -187,18 +192,17 @@ class CWTM(WeightedColumns):
     def used(self, block: Array) -> Array:
         return used_between(block, self.f, block.shape[0] - self.f)
 
-    def taken(self, values: Array, ordered: Array, mass: np.ndarray) -> Array:
-        xp, total, trimmed = namespace(ordered), int(mass.sum()), int(heaviest(mass, self.f))
-        upto = xp.clip(added_up(ordered), trimmed, total - trimmed)
-        before = xp.concat([xp.full_like(upto[:1, :], trimmed), upto[:-1, :]], axis=0)
-        return xp.astype(upto - before, values.dtype) / (total - 2 * trimmed)
+    def taken(self, values: Array, below: Array, mass: np.ndarray) -> Array:
+        xp, total, trimmed = namespace(below), int(mass.sum()), int(heaviest(mass, self.f))
+        kept = masses_of(xp.clip(below, trimmed, total - trimmed), total - trimmed)
+        return xp.astype(kept, values.dtype) / (total - 2 * trimmed)
 
     def columns_by_mass(self, block: Array, mass: np.ndarray) -> Array:
         if not packed(block):
             return super().columns_by_mass(block, mass)
         rounded = fitting(block, mass)
         if 1 - 2 * heaviest(rounded, self.f) / rounded.sum() > LITTLE:
-            return packed_trimmed_mean(block, rounded, self.f)
+            return packed_trimmed_mean(np.asarray(block), rounded, self.f)
         return super().columns_by_mass(np.asarray(block, np.float64), mass)  # rounding could leave nothing to keep
 
 
@@ -280,12 +284,12 @@ class MeaMed(WeightedColumns):
         xp, at, first = namespace(block), places_of(block), self._first(ranked(block))[:, None]
         return share_of(xp, (at >= first) & (at < first + (block.shape[0] - self.f)))
 
-    def taken(self, values: Array, ordered: Array, mass: np.ndarray) -> Array:
+    def taken(self, values: Array, below: Array, mass: np.ndarray) -> Array:
         xp, total = namespace(values), int(mass.sum())
         amount = total - int(heaviest(mass, self.f))
-        median = xp.sum(values * middle_values(values, ordered, total, lower=self.lower), axis=0)
+        median = xp.sum(values * middle_values(values, below, total, lower=self.lower), axis=0)
         nearest = xp.argsort(xp.abs(values - median), axis=0, stable=True)  # of two as near, the lower value
-        by_distance = xp.take_along_axis(ordered, nearest, axis=0)
+        by_distance = xp.take_along_axis(masses_of(below, total), nearest, axis=0)
         before = added_up(by_distance) - by_distance
         near = xp.minimum(xp.clip(before * -1 + amount, 0, amount), by_distance)
         return xp.astype(xp.take_along_axis(near, xp.argsort(nearest, axis=0), axis=0), values.dtype) / amount
