@@ -16,6 +16,7 @@ from holdfast.masses import SMALL, heaviest, rounded_masses
 from holdfast.rules.base import CoordinateRule
 
 FREE = np.uint64(2**29 - 1)  # bits of a float64 that a float32 leaves zero
+ODD = 24  # numbers between rows: rows whose distance is a power of two share their place in the cache
 CHUNK = 2000  # columns that are ordered at once, where no room is kept
 
 
@@ -134,7 +135,8 @@ def middle_in_order(block: np.ndarray, mass: np.ndarray, outside: int) -> tuple[
     """
     n, columns = block.shape
     k = n - 2 * outside
-    rows, pairs = ROOM.array("rows", (n, columns), np.float64), ROOM.array("pairs", (columns, n), np.float64)
+    rows, pairs = ROOM.array("rows", (n, columns + ODD), np.float64), ROOM.array("pairs", (columns, n), np.float64)
+    rows = rows[:, :columns]
     rows[...] = block
     rows.view(np.uint64)[...] |= mass.astype(np.uint64)[:, None]
     pairs.T[...] = rows
