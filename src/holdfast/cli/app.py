@@ -9,6 +9,7 @@ import typer
 import holdfast
 from holdfast.cli.aggregate import aggregate
 from holdfast.cli.attacks import attacks
+from holdfast.cli.board import board
 from holdfast.cli.bounds import bounds, choose
 from holdfast.cli.certify import certificate, certify, replay
 from holdfast.cli.check import check
@@ -80,5 +81,6 @@ COMMANDS = (
 for command in COMMANDS:
     app.command(epilog=f"Example:  {EXAMPLES[command.__name__]}")(command)
 app.add_typer(paper, name="paper")
+app.add_typer(board, name="board")
 app.add_typer(flower, name="flower")
 app.add_typer(imports, name="import")

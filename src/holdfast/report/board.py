@@ -1,0 +1,156 @@
+"""The board as a table and as a picture: accuracy without an attack against accuracy under the worst one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from holdfast.contract import Stage
+from holdfast.errors import BadInput
+from holdfast.experiments.board import NONE, Reader, Scene, Scores, read_catalogue, rows_in, summarise
+from holdfast.experiments.peers import PeerRule
+from holdfast.figures import new_figure, save_figure
+from holdfast.guarantees.bounds import bounds, number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+HEADS = ("rule", "no attack", "worst", "seeds", "worst attack", "proved κ", "ms a round", "lr", "momentum")
+FRONT, BEHIND = "#0072b2", "#7f7f7f"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A row in one scene: what it reached, what is proved, what a round costs.
+
+    Parameters
+    ----------
+    row : str
+        The name of the row.
+    clean, worst : float
+        Accuracy on the honest workers' test images, the mean of three seeds: without an attack, and under the attack
+        that harms most.
+    low, high : float
+        The smallest and the largest of the seeds under that attack.
+    attack : str
+        Its name.
+    kappa : str
+        The proved constant.
+    seconds : float
+        How long a round of a training without an attack took, evaluation included.
+    lr, momentum : float
+        What validation chose.
+    """
+
+    row: str
+    clean: float
+    worst: float
+    low: float
+    high: float
+    attack: str
+    kappa: str
+    seconds: float
+    lr: float
+    momentum: float
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row of the table."""
+        return (
+            self.row,
+            f"{self.clean:.3f}",
+            f"{self.worst:.3f}",
+            f"{self.low:.3f} to {self.high:.3f}",
+            self.attack,
+            self.kappa,
+            f"{1000 * self.seconds:.0f}",
+            f"{self.lr:g}",
+            f"{self.momentum:g}",
+        )
+
+
+def places(
+    name: str, scene: Scene, rows: Mapping[str, str], scores: Scores, read: Reader = read_catalogue
+) -> list[Place]:
+    """The finished rows of a scene, the best worst accuracy first."""
+    out = []
+    for row, rule in rows_in(rows, scene, read):
+        if (found := summarise(name, row, rule, scores)) is None:
+            continue
+        seconds = [s["seconds"] for job, s in scores.items() if (job.scene, job.row, job.attack) == (name, row, NONE)]
+        rounds = scene.run(rule, NONE, 0, 0.1, 0.0).rounds
+        del found["scene"]
+        out.append(Place(**found, kappa=proved(rule, scene), seconds=median(seconds) / rounds))
+    return sorted(out, key=lambda one: (-one.worst, one.row))
+
+
+def proved(rule: Any, scene: Scene) -> str:
+    """The proved κ of a rule, or that none is known."""
+    if not isinstance(rule, Stage) or isinstance(rule, PeerRule):
+        return number(None)
+    try:
+        ours = bounds(rule, scene.workers, None if rule.tolerance() is not None else scene.byzantine)["kappa"].ours
+    except BadInput:
+        return number(None)
+    return number(None if ours is None else min(ours.value, inf))
+
+
+def front(found: Iterable[Place]) -> set[str]:
+    """The rows that no other row beats in one accuracy without losing in the other."""
+    found = list(found)
+    return {one.row for one in found if not any(_beats(other, one) for other in found)}
+
+
+def _beats(one: Place, other: Place) -> bool:
+    """Whether a row is better in one accuracy and at least as good in the other."""
+    mine, theirs = (one.clean, one.worst), (other.clean, other.worst)
+    return mine != theirs and mine[0] >= theirs[0] and mine[1] >= theirs[1]
+
+
+def markdown(name: str, scene: Scene, found: Sequence[Place]) -> str:
+    """The table of a scene; rows on the front are bold."""
+    best = front(found)
+    lines = [f"**{name}**: {scene.workers} workers, {scene.byzantine} Byzantine, {scene.split!r}.", ""]
+    lines += ["| " + " | ".join(HEADS) + " |", "| --- |" + " ---: |" * (len(HEADS) - 1)]
+    for one in found:
+        row, *rest = (cell.replace("~", r"\~") for cell in one.cells())
+        lines.append("| " + " | ".join([f"**{row}**" if one.row in best else row, *rest]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def draw(scenes: Mapping[str, Sequence[Place]], out: Path) -> None:
+    """Draw a panel for each scene: every rule is a point, and the front is named and joined."""
+    shown = {name: found for name, found in scenes.items() if found}
+    if not shown:
+        raise BadInput("the board has no finished row to draw; holdfast board run measures them.")
+    across = min(2, len(shown))
+    down = -(-len(shown) // across)
+    figure = new_figure(4.6 * across, 3.6 * down)
+    panels = list(figure.subplots(down, across, squeeze=False).flat)
+    for axes, (name, found) in zip(panels, shown.items(), strict=False):
+        _panel(axes, name, found)
+    for axes in panels[len(shown) :]:
+        axes.set_visible(False)
+    figure.tight_layout()
+    save_figure(figure, out)
+
+
+def _panel(axes: Axes, name: str, found: Sequence[Place]) -> None:
+    best = front(found)
+    line = sorted((one.clean, one.worst) for one in found if one.row in best)
+    axes.step(*zip(*line, strict=True), where="post", color=FRONT, linewidth=1, alpha=0.6)
+    for one in found:
+        on = one.row in best
+        colour = FRONT if on else BEHIND
+        axes.errorbar(
+            one.clean, one.worst, [[one.worst - one.low], [one.high - one.worst]], fmt="o" if on else "x", color=colour,
+            markersize=5, elinewidth=0.6,
+        )  # fmt: skip
+        axes.annotate(one.row, (one.clean, one.worst), (4, 3), textcoords="offset points", fontsize=6.5, color=colour)
+    axes.set_title(name, fontsize=10)
+    axes.set_xlabel("accuracy without an attack")
+    axes.set_ylabel("accuracy under the worst attack")
+    axes.set_ylim(0, 1)
