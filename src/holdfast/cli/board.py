@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 
 from holdfast.cli.own import names_code, parse_own
 from holdfast.cli.wide import Screen, say
 from holdfast.data import load
-from holdfast.errors import BadInput, MissingExtra
+from holdfast.disk import write_text
+from holdfast.errors import BadInput
 from holdfast.experiments.board import LARGE, PEERS, SCENES, VERSION, Job, count_all, rule_of, run_of
 from holdfast.experiments.scores import MEASURED, ScoreFile, carry_out, select
+from holdfast.report.board import HEADS, Place, draw, front, markdown, places
 from holdfast.training import train
 
 board = typer.Typer(
@@ -102,26 +106,21 @@ def show(
     A row appears in a scene when all of its trainings there are done. Bold rows are on the front: no other row is
     better in one accuracy and at least as good in the other.
     """
-    from holdfast.report.board import draw, markdown, places
-
     scores = ScoreFile(folder)
     done, rows, read = scores.read(), scores.rows(), partial(reader, own_code=own_code)
     found = {name: places(name, scene, rows, done, read) for name, scene in {**SCENES, **LARGE}.items()}
     if not any(found.values()):
         raise BadInput(f"{folder} has no finished row; holdfast board run --folder {folder} measures them.")
-    text = "\n".join(markdown(name, {**SCENES, **LARGE}[name], some) for name, some in found.items() if some)
     if out is None:
-        from rich.markdown import Markdown
-
-        Screen().print(Markdown(text))
+        for name, some in found.items():
+            if some:
+                Screen().print(table(name, some))
     elif out.suffix == ".md":
-        out.write_text(text, encoding="utf-8")
+        texts = (markdown(name, {**SCENES, **LARGE}[name], some) for name, some in found.items() if some)
+        write_text(out, "\n".join(texts))
         say(f"the tables are in {out}")
     elif out.suffix in (".svg", ".png", ".pdf"):
-        try:
-            draw(found, out)
-        except ImportError:
-            raise MissingExtra("a picture", "matplotlib", "plot") from None
+        draw(found, out)
         say(f"the picture is in {out}")
     else:
         raise BadInput(f"{out} was given; the formats are .md, .svg, .png, .pdf.")
@@ -147,6 +146,17 @@ def replay(
         say(f"{name}: {line.get(name)} in the file, {again[name]} now")
     if any(line.get(name) != again[name] for name in MEASURED):
         raise typer.Exit(1)
+
+
+def table(name: str, found: Sequence[Place]) -> Table:
+    """The table of a scene for a terminal."""
+    out = Table(title=name, box=None, header_style="bold", title_justify="left")
+    for at, head in enumerate(HEADS):
+        out.add_column(head, justify="right" if at else "left", overflow="fold")
+    best = front(found)
+    for place in found:
+        out.add_row(*map(escape, place.cells()), style="bold" if place.row in best else "")
+    return out
 
 
 def described(job: Job) -> str:

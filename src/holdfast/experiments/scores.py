@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -122,7 +122,7 @@ def carry_out(
     processes: int | None = None,
     data: Path | None = None,
     read: Reader = read_catalogue,
-) -> Iterator[Step]:
+) -> Generator[Step]:
     """Train what is missing, scene by scene and stage by stage, and write every score down at once."""
     for name, scene in scenes.items():
         rules, done = dict(rows_in(rows, scene, read)), scores.read()

@@ -134,7 +134,6 @@ def draw(scenes: Mapping[str, Sequence[Place]], out: Path) -> None:
         _panel(axes, name, found)
     for axes in panels[len(shown) :]:
         axes.set_visible(False)
-    figure.tight_layout()
     save_figure(figure, out)
 
 
