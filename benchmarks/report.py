@@ -18,12 +18,17 @@ from lying_picture import number as in_radii
 from open_questions import TASKS
 
 from holdfast import CWTM
+from holdfast.experiments.board import LARGE, SCENES, count_all
 from holdfast.experiments.paper import MAIN, TABLES, Setting
+from holdfast.experiments.scores import ScoreFile
 from holdfast.experiments.store import Store
 from holdfast.guarantees.bounds import number
 from holdfast.guarantees.misjudged import kappa_if
 from holdfast.report.agreement import agreements
 from holdfast.report.agreement import draw as draw_agreement
+from holdfast.report.board import draw as draw_board
+from holdfast.report.board import markdown as board_table
+from holdfast.report.board import places
 from holdfast.report.nodes import HEADS
 from holdfast.report.paper import compared, fuller, group, sections
 from holdfast.report.plots import curves, heat
@@ -498,6 +503,26 @@ def pages(text: str) -> str:
     return put(text, "web", "\n".join([*out, "", about, ""]))
 
 
+def board(text: str) -> str:
+    """docs/board.md with the tables of the finished rows, and a picture of them."""
+    file, scenes = ScoreFile(ROOT / "results" / "board"), {**SCENES, **LARGE}
+    scores, rows = file.read(), file.rows()
+    found = {name: places(name, scene, rows, scores) for name, scene in scenes.items()}
+    tables = [board_table(name, scenes[name], some) for name, some in found.items() if some]
+    done = f"{len(scores):,} of {count_all(rows, SCENES):,} trainings of the embedded part are done.\n\n"
+    picture = "![accuracy without an attack against accuracy under the worst attack](board.svg)\n\n" if tables else ""
+    return put(text, "board", done + picture + "\n".join([*tables, ""]))
+
+
+def board_picture() -> None:
+    """docs/board.svg."""
+    file, scenes = ScoreFile(ROOT / "results" / "board"), {**SCENES, **LARGE}
+    scores, rows = file.read(), file.rows()
+    found = {name: places(name, scene, rows, scores) for name, scene in scenes.items()}
+    if any(found.values()):
+        draw_board(found, ROOT / "docs" / "board.svg")
+
+
 def searches() -> str:
     """docs/search.md, whole: the optimum's price, many workers, little memory."""
     rows = json.loads((RESULTS / "search.json").read_text())["rows"]
@@ -539,6 +564,7 @@ def pictures() -> None:
     curves(group(MAIN, setting, entries), ROOT / "docs" / "paper-curves.svg")
     draw_agreement(agreements(Setting(), entries), ROOT / "docs" / "paper-agreement.svg")
     draw_worst_rounds(worst(), 9, ROOT / "docs" / "bounds.svg")
+    board_picture()
     draw_lying_counts(lying_counts(), ROOT / "docs" / "lying-counts.svg")
 
 
@@ -546,7 +572,7 @@ if __name__ == "__main__":
     pictures()
     (ROOT / "docs" / "search.md").write_text(searches())
     docs = {"training": trained, "paper": papers, "guarantees": promises, "flower": flower, "distributed": distributed}
-    docs |= {"coming-from": coming, "see": pages, "testing": checks}
+    docs |= {"board": board, "coming-from": coming, "see": pages, "testing": checks}
     docs |= {"left-open": left_open, "choosing": unknown_f, "weights": weighing}
     made_of = {ROOT / "README.md": replaced} | {ROOT / "docs" / f"{name}.md": made for name, made in docs.items()}
     for path, made in made_of.items():

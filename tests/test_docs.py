@@ -183,6 +183,8 @@ def test_the_readme_s_figures_come_from_the_results(monkeypatch: pytest.MonkeyPa
     assert report["unknown_f"](choosing) == choosing
     weights = (ROOT / "docs" / "weights.md").read_text()
     assert report["weighing"](weights) == weights
+    board = (ROOT / "docs" / "board.md").read_text()
+    assert report["board"](board) == board
 
 
 def test_the_page_on_checks_shows_what_the_check_prints(capsys: pytest.CaptureFixture[str]) -> None:

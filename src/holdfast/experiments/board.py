@@ -252,7 +252,7 @@ def summarise(scene: str, row: str, rule: Any, scores: Scores) -> dict[str, Any]
 
 
 def rows_in(rows: Mapping[str, str], scene: Scene, read: Reader = read_catalogue) -> Iterator[tuple[str, Any]]:
-    """The rows whose rule takes so many workers of whom so many are Byzantine, with their rules."""
+    """The rows whose rule fits the numbers of workers and of Byzantine workers, with their rules."""
     for name, text in rows.items():
         rule = rule_of(text, scene.byzantine, read)
         with suppress(BadInput):

@@ -26,7 +26,7 @@ class PeerRule(OnePass):
     name : str
         As for `holdfast.testing.find_aggregator`, such as "byzfl:Krum".
     f : int
-        How many Byzantine workers it is told of.
+        The number of Byzantine workers, which the library takes as its own f.
 
     Notes
     -----
