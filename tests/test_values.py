@@ -24,6 +24,7 @@ from holdfast.rules.base import DistanceRule, Stage, Tolerance, value
 from holdfast.rules.clipping import Pull
 from holdfast.rules.clustering import even
 from holdfast.training.schedule import SCHEDULES, Schedule
+from holdfast.training.server import SERVERS
 from holdfast.twophase import AGGREGATORS
 from holdfast.values import Above, AtLeast, Count, NonNegative, Positive, Value, WorkerIndex
 
@@ -297,7 +298,7 @@ def test_annotations_that_are_no_text_are_read_as_they_are() -> None:
 
 def test_every_field_of_the_package_says_what_it_holds() -> None:
     left = {"parts", "rule", "attack", "inner", "outer", "election", "pairs"}  # their classes check these
-    for catalogue in (AGGREGATORS, NAMED, VOTERS, SPLITS, SCHEDULES):
+    for catalogue in (AGGREGATORS, NAMED, VOTERS, SPLITS, SCHEDULES, SERVERS):
         for cls in catalogue.values():
             if isinstance(cls, type):
                 assert {check.name for check in field_checks(cls)} == {field.name for field in fields(cls)} - left, cls

@@ -46,6 +46,9 @@ def train(
     images: Annotated[int | None, typer.Option(help="Training images a worker; all if not said.")] = None,
     tests: Annotated[int | None, typer.Option(help="Test images a worker; all if not said.")] = None,
     schedule: Annotated[str, typer.Option(help="Constant(), Cosine(), Steps(every=100), ...")] = "Constant()",
+    server: Annotated[
+        str, typer.Option(help="The server's optimiser: SGD(), Momentum(beta=0.9), Adam() or Yogi().")
+    ] = "SGD()",
     steps: Annotated[int, typer.Option(help="Local SGD steps a round.", min=1)] = 1,
     vote_batch: Annotated[int, typer.Option(help="Images for a vote; 0: all. Few mislead.", min=0)] = 0,
     model: Annotated[str, typer.Option(help="auto, linear, mlp or cnn.")] = "auto",
@@ -86,7 +89,7 @@ def train(
     )  # fmt: skip
     run = run.changed(
         byzantine=run.f if liars is None else liars, weights=weights, declared=declared, holders=holders,
-        validation=validation,
+        validation=validation, server=server,
     )  # fmt: skip
     place = free_folder(run) if out is None else out
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -14,7 +14,7 @@ from holdfast.elections import Ballot
 from holdfast.errors import BadInput
 from holdfast.spec import parse
 from holdfast.training import Run
-from holdfast.training.run import TEXTS
+from holdfast.training.run import TEXTS, usual_later
 from holdfast.twophase import AGGREGATORS, Cent2P, Mean2P, TwoPhase
 
 ORDER: dict[str, Callable[[Any, Any], bool]] = {
@@ -32,7 +32,7 @@ def condition(text: str) -> Callable[[Run], bool]:
     (True, False)
     """
     test = meets(text, sorted(one.name for one in fields(Run)))
-    return lambda run: test(run.record())
+    return lambda run: test(usual_later() | run.record())
 
 
 def meets(text: str, names: Collection[str]) -> Callable[[Mapping[str, Any]], bool]:

@@ -14,7 +14,7 @@ from holdfast.errors import listing, plural
 from holdfast.experiments.store import Entry, key
 from holdfast.experiments.where import pair
 from holdfast.training import Run
-from holdfast.training.run import LATER
+from holdfast.training.run import usual_later
 from holdfast.twophase import AGGREGATORS, TwoPhase
 from holdfast.values import Value
 
@@ -29,7 +29,7 @@ LIES = ["NoAttack", *ATTACKS]
 
 def _record(run: Run) -> dict[str, Any]:
     """All fields of a run, also those that older records lack."""
-    return {name: getattr(run, name) for name in LATER} | run.record()
+    return usual_later() | run.record()
 
 
 USUAL = _record(Run(rule="Average()"))

@@ -16,7 +16,7 @@ from holdfast.experiments.store import Entry
 from holdfast.report.grid import Cell, Grid
 from holdfast.report.groups import bare, differing, label, natural_order, written_value
 
-TUNED = ("lr", "momentum", "weight_decay", "clip", "batch", "schedule", "steps")
+TUNED = ("lr", "momentum", "weight_decay", "clip", "batch", "schedule", "steps", "server")
 ACROSS = ("workers", "byzantine", "split", *TUNED)  # what may differ within one map
 Place = tuple[str, str]  # split, number of Byzantine workers
 Case = tuple[str, int, int | None]  # attack, seed, draw

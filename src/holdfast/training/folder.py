@@ -32,7 +32,7 @@ from holdfast.errors import BadInput, Unwritable
 from holdfast.npz import read_arrays
 from holdfast.training.code import note_code
 from holdfast.training.own import named
-from holdfast.training.run import Run
+from holdfast.training.run import Run, usual_later
 from holdfast.training.state import State
 
 log = logging.getLogger("holdfast")
@@ -66,8 +66,9 @@ class Folder:
     def _same(self) -> None:
         if not self.done and not (self.path / "checkpoint.npz").exists():
             return
-        theirs, mine = _read(self.path), self._record()
-        other = [f"{key} = {theirs.get(key)!r}" for key in mine if theirs.get(key, OWN) != mine[key]]
+        usual = usual_later() | {"task": OWN}
+        theirs, mine = usual | _read(self.path), usual | self._record()
+        other = [f"{key} = {theirs.get(key)!r}" for key in theirs | mine if theirs.get(key) != mine.get(key)]
         if other:
             raise BadInput(f"{self.path} holds another run, with {', '.join(other)}; choose another folder.")
 

@@ -20,6 +20,7 @@ from holdfast.rules import FLTrust, MoNNA
 from holdfast.rules.base import Stage
 from holdfast.spec import parse
 from holdfast.training.schedule import SCHEDULES, Constant, Schedule
+from holdfast.training.server import SERVERS, SGD, ServerOptimiser
 from holdfast.twophase import AGGREGATORS, TwoPhase
 from holdfast.values import Value
 
@@ -29,6 +30,7 @@ TEXTS: dict[str, tuple[Mapping[str, Any], type, str]] = {
     "voter": (VOTERS, Voter, "voter"),
     "split": (SPLITS, Value, "split"),
     "schedule": (SCHEDULES, Schedule, "schedule"),
+    "server": (SERVERS, ServerOptimiser, "server optimiser"),
 }
 COUNTS = {
     "workers": 1,
@@ -42,7 +44,7 @@ COUNTS = {
     "threads": 1,
 }
 OPTIONAL = {"draw": 0, "train": 1, "test": 1, "present": 1, "vote_batch": 1, "declared": 1, "validation": 1}
-LATER = ("weights", "declared", "holders", "validation")
+LATER = ("weights", "declared", "holders", "validation", "server")
 """Fields that older records do not have; at their defaults they stay out of a record."""
 CHOICES = {"weights": ("equal", "samples"), "holders": ("all", "honest")}
 BASES = {"rule": "DistanceRule or CoordinateRule of holdfast.rules.base", "attack": "Attack of holdfast.attacks"}
@@ -51,6 +53,7 @@ SYNONYMS = {
     **dict.fromkeys(("n", "clients", "nodes", "n_workers", "nb_workers", "num_workers", "num_clients"), "workers"),
     **dict.fromkeys(("epochs", "iterations", "n_rounds", "nb_steps", "num_rounds"), "rounds"),
     **{"aggregator": "rule", "dataset": "data", "learning_rate": "lr", "step_size": "lr", "local_steps": "steps"},
+    **dict.fromkeys(("optimizer", "optimiser", "server_optimizer", "server_optimiser"), "server"),
 }
 """Other words for fields of `Run`, which people try."""
 MAX_COUNT, HUGE = 2**31 - 1, 1e100
@@ -101,7 +104,8 @@ class Run:
     momentum : float
         m = momentum · m + (1 - momentum) · g at each worker; at least 0 and below 1.
     weight_decay : float
-        Applied at the server: model -= lr · schedule(t) · (shrink · R + weight_decay · model).
+        Applied at the server: model -= lr · schedule(t) · (u + weight_decay · model), where u is what `server` makes
+        of shrink · R. With SGD, u is shrink · R.
     clip : float or None
         The norm to which a worker's g is shortened. None: it is not.
     steps : int
@@ -114,7 +118,8 @@ class Run:
         A factor of every aggregate. The authors' program divides the sums of its own rules by n instead of n - f, so
         its factor is (n - f) / n; the text's is 1.
     reject : float or None
-        A step of this length or longer is not taken. None: every finite one is. The program's is 1e5.
+        A step of this length or longer is not taken. None: every finite one is. The program's is 1e5. The length is
+        that of the whole step, after `server` and `weight_decay`.
     every : int
         Rounds between evaluations.
     probe : int
@@ -136,6 +141,8 @@ class Run:
     validation : int or None
         How many of its training images each worker sets aside. Evaluations then tell the accuracy on these images. Use
         it to choose parameters, since a choice by the test images would flatter the result.
+    server : ServerOptimiser or str
+        The server's optimiser: "SGD()", "Momentum(beta=0.9)", "Adam()" or "Yogi()" of `holdfast.training.server`.
 
     Raises
     ------
@@ -144,7 +151,8 @@ class Run:
 
     Notes
     -----
-    Rules, attacks, voters, splits and schedules may be given as text. The same record gives the same numbers.
+    Rules, attacks, voters, splits, schedules and server optimisers may be given as text. The same record gives the
+    same numbers.
 
     Examples
     --------
@@ -189,6 +197,7 @@ class Run:
     declared: int | None = None
     holders: Literal["all", "honest"] = "all"
     validation: int | None = None
+    server: Any = field(default=SGD())
 
     def __post_init__(self) -> None:
         for name, (catalogue, kind, noun) in TEXTS.items():
@@ -292,10 +301,9 @@ class Run:
     def record(self) -> dict[str, Any]:
         """Return all fields in plain values; rules and attacks as their text."""
         plain = {one.name: getattr(self, one.name) for one in fields(self)}
-        for one in fields(self):
-            if one.name in LATER and plain[one.name] == one.default:
-                del plain[one.name]
-        return {name: repr(v) if name in TEXTS else v for name, v in plain.items()}
+        written = {name: repr(v) if name in TEXTS else v for name, v in plain.items()}
+        usual = usual_later()
+        return {name: v for name, v in written.items() if name not in LATER or v != usual[name]}
 
     def text(self) -> str:
         """Return the record as JSON."""
@@ -359,6 +367,12 @@ class Run:
 
 
 explain_arguments(Run, SYNONYMS)
+
+
+def usual_later() -> dict[str, Any]:
+    """What a record that lacks one of the later fields means, in plain values."""
+    usual = {one.name: one.default for one in fields(Run) if one.name in LATER}
+    return {name: repr(v) if name in TEXTS else v for name, v in usual.items()}
 
 
 def _rules(given: Any) -> bool:

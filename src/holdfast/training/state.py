@@ -33,6 +33,8 @@ class State:
         The next round.
     skipped : bool
         Whether a round was skipped.
+    memory : numpy.ndarray or None
+        What the server's optimiser remembers, one row for each moment.
 
     Notes
     -----
@@ -54,6 +56,7 @@ class State:
     last: np.ndarray | None = None
     round: int = 0
     skipped: bool = False
+    memory: np.ndarray | None = None
 
     @staticmethod
     def first(run: Run, task: Task) -> State:
@@ -73,7 +76,7 @@ class State:
         """
         model = task.start()
         momenta = np.zeros((run.workers, len(model)), model.dtype) if run.momentum else None
-        return State(model, np.zeros(len(model)), momenta)
+        return State(model, np.zeros(len(model)), momenta, memory=run.server.begin(model))
 
     def remember(self, run: Run, who: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return what the workers send: each one's momentum with its new gradient, in an array that may be written to.
@@ -127,21 +130,24 @@ class State:
         numpy.ndarray
             A new model; the state stays as it is.
         """
-        step = self._step(run, aggregate, t)
+        step, _ = self._step(run, aggregate, t)
         return self.model.copy() if step is None else self._after(step)
 
-    def _step(self, run: Run, aggregate: np.ndarray, t: int) -> np.ndarray | None:
-        """What is taken off the model; the server decays the weights: nobody can lie about that. None: rejected."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            step = run.shrink * aggregate
+    def _step(self, run: Run, aggregate: np.ndarray, t: int) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """What is taken off the model, None if it is rejected; and what the server's optimiser remembers then.
+
+        The server decays the weights: nobody can lie about that.
+        """
+        with np.errstate(all="ignore"):
+            step, memory = run.server(run.shrink * aggregate, self.memory)
             if run.weight_decay:
                 step = step + run.weight_decay * self.model
             step = np.asarray(run.lr * run.schedule(t, run.rounds) * step)
-            return step if run.reject is None or np.linalg.norm(step) < run.reject else None
+            return (step if run.reject is None or np.linalg.norm(step) < run.reject else None), memory
 
     @staticmethod
     def rate(run: Run, t: int) -> float:
-        """Return the length of a step along the aggregate.
+        """Return the length of a step of plain SGD along the aggregate.
 
         Parameters
         ----------
@@ -153,7 +159,8 @@ class State:
         Returns
         -------
         float
-            The learning rate of the round, times `shrink`.
+            The learning rate of the round, times `shrink`. Attacks and the proximal margin use it with every server
+            optimiser.
         """
         return float(run.lr * run.schedule(t, run.rounds) * run.shrink)
 
@@ -162,7 +169,7 @@ class State:
             return (self.model - step).astype(self.model.dtype, copy=False)
 
     def move(self, run: Run, aggregate: np.ndarray, t: int) -> list[str]:
-        """Take the step and go on to the next round; a model that would not be finite stays where it is.
+        """Take the step and go on to the next round; a skipped step changes neither the model nor the memory.
 
         Parameters
         ----------
@@ -179,17 +186,20 @@ class State:
             Why the step was skipped; empty if it was taken.
         """
         self.round = t + 1
-        step = self._step(run, aggregate, t)
+        step, memory = self._step(run, aggregate, t)
         if step is None:
             return [f"skipped: a step of norm {run.reject:g} or more is rejected"]
         model = self._after(step)
         if not np.isfinite(model).all():
             return ["skipped: the model would not be finite"]
-        self.model, self.last = model, aggregate
+        if memory is not None and not np.isfinite(memory).all():
+            return [f"skipped: what {run.server!r} remembers would not be finite"]
+        self.model, self.last, self.memory = model, aggregate, memory
         return []
 
     def _shapes(self) -> list[Any]:
-        return [None if a is None else (a.shape, a.dtype) for a in (self.model, self.average, self.momenta)]
+        arrays = (self.model, self.average, self.momenta, self.memory)
+        return [None if a is None else (a.shape, a.dtype) for a in arrays]
 
     def save(self, path: Path) -> None:
         """Write the state to a file, whole or not at all: an interrupt leaves the old one.
@@ -232,6 +242,8 @@ class State:
             state = State(**arrays)
             if not np.isfinite(state.model).all():
                 raise ValueError("its model is not finite")
+            if state.memory is not None and not np.isfinite(state.memory).all():
+                raise ValueError("what its server remembers is not finite")
             if first is not None and state._shapes() != first._shapes():
                 raise ValueError(f"it holds {state.model.shape} of {state.model.dtype}, of another model or momentum")
             return state
