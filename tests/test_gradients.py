@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from holdfast import BadInput
 from holdfast.training.gradients import Gradients
-from holdfast.training.models import cnn, linear, mlp
+from holdfast.training.models import cnn, lenet, linear, mlp, resnet
 
 W, B, CLASSES = 5, 3, 4
 
@@ -97,6 +97,12 @@ def convolutions(**words: Any) -> nn.Module:
 MODULES: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "linear": (lambda: linear((1, 8, 8), CLASSES), "pooled"),
     "mlp": (lambda: mlp((1, 8, 8), CLASSES), "pooled"),
+    "lenet": (lambda: lenet((1, 8, 8), CLASSES), "pooled"),
+    "resnet": (lambda: resnet((1, 8, 8), CLASSES), "pooled"),
+    "group norm": (
+        lambda: nn.Sequential(nn.Flatten(), nn.GroupNorm(4, 64), nn.GroupNorm(2, 64, affine=False), nn.Linear(64, 4)),
+        "pooled",
+    ),
     "padded": (lambda: convolutions(padding=1), "pooled"),
     "strided": (lambda: convolutions(stride=2), "pooled"),
     "dilated": (lambda: convolutions(dilation=2, padding=2, stride=2), "pooled"),
@@ -202,7 +208,7 @@ def test_running_statistics_are_refused_in_one_sentence() -> None:
         Gradients(nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64)), F.cross_entropy)
 
 
-@pytest.mark.parametrize("name", ["mlp", "padded", "memory"])
+@pytest.mark.parametrize("name", ["mlp", "padded", "memory", "lenet", "resnet"])
 def test_local_steps_are_plain_sgd_of_every_worker(name: str) -> None:
     torch.manual_seed(2)
     module = MODULES[name][0]()

@@ -51,7 +51,7 @@ def train(
     ] = "SGD()",
     steps: Annotated[int, typer.Option(help="Local SGD steps a round.", min=1)] = 1,
     vote_batch: Annotated[int, typer.Option(help="Images for a vote; 0: all. Few mislead.", min=0)] = 0,
-    model: Annotated[str, typer.Option(help="auto, linear, mlp or cnn.")] = "auto",
+    model: Annotated[str, typer.Option(help="auto, linear, mlp, cnn, lenet or resnet.")] = "auto",
     device: Annotated[str, typer.Option(help="Where gradients are computed: cpu, cuda, ...")] = "cpu",
     threads: Annotated[int, typer.Option(help="Torch threads; they change the last bits.", min=1)] = 1,
     every: Annotated[int, typer.Option(help="Rounds between evaluations.", min=1)] = 10,

@@ -15,14 +15,14 @@ CHUNK = 2048  # images standardised at a time, so that no second copy in float64
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Labelled images, in the order of their files.
+    """Labelled images, or labelled rows of features, in the order of their files.
 
     Parameters
     ----------
     name : str
         The name of the data set.
-    images : array of shape (N, H, W) or (N, H, W, C)
-        uint8, or float32 in [0, 1].
+    images : array of shape (N, H, W), (N, H, W, C) or (N, features)
+        Images are uint8, or float32 in [0, 1]. Features are any finite numbers.
     labels : array of shape (N,)
         Numbers of classes.
     classes : tuple of str
@@ -35,7 +35,7 @@ class Dataset:
     Raises
     ------
     BadInput
-        If shapes or labels do not fit.
+        If shapes or labels do not fit, or a feature is not finite.
 
     Examples
     --------
@@ -54,11 +54,15 @@ class Dataset:
 
     def __post_init__(self) -> None:
         labels = np.asarray(self.labels)
-        if labels.ndim != 1 or labels.dtype.kind not in "iu" or self.images.ndim not in (3, 4):
+        if not isinstance(self.images, np.ndarray):
+            object.__setattr__(self, "images", np.asarray(self.images))
+        if labels.ndim != 1 or labels.dtype.kind not in "iu" or self.images.ndim not in (2, 3, 4):
             raise BadInput(
                 f"{self.name} was given images of shape {self.images.shape} and labels of shape {labels.shape}; "
-                "images are (N, H, W) or (N, H, W, C) and labels (N,) whole numbers."
+                "images are (N, H, W) or (N, H, W, C), features (N, features), and labels (N,) whole numbers."
             )
+        if self.images.ndim == 2:
+            _check_features(self.name, self.images)
         for what in ("images", "held_out", "writers"):
             column = getattr(self, what)
             if column is not None and len(column) != len(labels):
@@ -72,11 +76,24 @@ class Dataset:
         return len(self.labels)
 
     def __repr__(self) -> str:
-        return f"Dataset({self.name!r}: {len(self.images)} images of {len(self.classes)} classes)"
+        rows = "images of" if self.images.ndim > 2 else f"rows of {self.images.shape[1]} features in"
+        return f"Dataset({self.name!r}: {len(self.images)} {rows} {len(self.classes)} classes)"
 
     def sizes(self) -> NDArray[np.int64]:
         """Return the number of images of each class."""
         return np.bincount(self.labels, minlength=len(self.classes))
+
+
+def _check_features(name: str, rows: NDArray[Any]) -> None:
+    """Refuse features that are no finite numbers."""
+    if not rows.shape[1] or rows.dtype.kind not in "fiub":
+        raise BadInput(f"{name} was given features of type {rows.dtype} and shape {rows.shape}; write them as numbers.")
+    if not (finite := np.isfinite(rows)).all():
+        row, column = (int(at) for at in np.argwhere(~finite)[0])
+        raise BadInput(
+            f"{name} was given {rows[row, column]} as feature {column} of row {row}; fill in a number, or leave the "
+            "row out."
+        )
 
 
 def standardise_images(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[np.float32], ...]:

@@ -1,7 +1,7 @@
 """All workers' gradients in one pass.
 
 Three ways, the first that the module allows: one pooled forward and backward pass over everybody's images, in which
-linear and convolutional layers hand each worker its own product; torch's vmap; a loop over workers.
+each layer gives each worker its own gradient (`layers.py`); torch's vmap; a loop over workers.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
-from torch.nn import functional as F
 
 from holdfast.errors import BadInput
+from holdfast.training.layers import Layer, poolable, split_by_worker
 
 log = logging.getLogger("holdfast")
-CACHE = 700_000  # numbers
-Layer = nn.Linear | nn.Conv2d
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -49,7 +47,7 @@ class Gradients:
             )
         self.names, self.trained = [name for name, _ in trained], [p for _, p in trained]
         self.ways = [self._pooled, self._mapped, self._looped]
-        if not _poolable(module):
+        if not poolable(module):
             self.ways.pop(0)
         self.settled, self.apart = False, True
 
@@ -146,7 +144,8 @@ class Gradients:
             uses.append((layer, given[0].detach(), answer))
             versions.append(((given[0], given[0]._version), (answer, answer._version)))
 
-        layers = [layer for layer in self.module.modules() if isinstance(layer, Layer)]
+        parts = self.module.modules()
+        layers = [one for one in parts if isinstance(one, Layer) and one.weight is not None]
         hooks = [layer.register_forward_hook(note) for layer in layers]
         held = self.trained
         try:
@@ -164,7 +163,7 @@ class Gradients:
         rows = dict(zip(map(id, self.trained), self._views(out), strict=True))
         fresh = set(rows)  # what nothing was added to yet
         for (layer, given, _), slope in zip(uses, slopes, strict=True):
-            for owner, workers, part in _by_worker(layer, given, slope, w):
+            for owner, workers, part in split_by_worker(layer, given, slope, w):
                 if id(owner) not in rows:  # frozen
                     continue
                 rows[id(owner)][workers].copy_(part) if id(owner) in fresh else rows[id(owner)][workers].add_(part)
@@ -254,45 +253,3 @@ def together(x: Tensor) -> Tensor:
     """Everybody's images as one batch; pictures with the channels last, which convolutions like."""
     x = x.flatten(0, 1)
     return x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
-
-
-def _poolable(module: nn.Module) -> bool:
-    """Whether all parameters belong to layers whose gradients we can share out, once each."""
-    known = {id(p) for layer in module.modules() if _known(layer) for p in layer.parameters(recurse=False)}
-    places = [id(p) for part in module.modules() for p in part.parameters(recurse=False)]
-    return len(places) == len(set(places)) and set(places) <= known
-
-
-def _known(layer: nn.Module) -> bool:
-    if isinstance(layer, nn.Conv2d):
-        return layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
-    return type(layer) is nn.Linear
-
-
-def _by_worker(layer: Layer, given: Tensor, slope: Tensor, w: int) -> Iterator[tuple[Tensor, slice, Tensor]]:
-    """The gradients of a layer's weight and bias for some workers at a time, from its input and its answer's slope."""
-    conv = isinstance(layer, nn.Conv2d)
-    seen = _windows(layer, given) if isinstance(layer, nn.Conv2d) else given
-    seen, slope = seen.unflatten(0, (w, -1)), (slope.permute(0, 2, 3, 1) if conv else slope).unflatten(0, (w, -1))  # type: ignore[no-untyped-call]
-    out, channels, *kernel = layer.weight.shape
-    many = max(1, CACHE // max(1, seen[0].numel()))
-    for at in range(0, w, many):  # what a convolution saw is many times its input: a piece that stays in the cache
-        workers = slice(at, min(at + many, w))
-        columns = seen[workers].reshape(workers.stop - at, -1, layer.weight[0].numel())
-        slopes = slope[workers].reshape(workers.stop - at, -1, out)
-        weight = torch.bmm(slopes.transpose(1, 2), columns)
-        yield layer.weight, workers, weight.view(-1, out, *kernel, channels).movedim(-1, 2) if conv else weight
-        if layer.bias is not None:
-            yield layer.bias, workers, slopes.sum(dim=1)
-
-
-def _windows(layer: nn.Conv2d, given: Tensor) -> Tensor:
-    """(images, height, width, kernel height, kernel width, channels): what each answer of a convolution saw."""
-    (ph, pw), (sh, sw), (dh, dw), (kh, kw) = (
-        (int(pair[0]), int(pair[1])) for pair in (layer.padding, layer.stride, layer.dilation, layer.kernel_size)
-    )
-    image = F.pad(given.permute(0, 2, 3, 1), (0, 0, pw, pw, ph, ph)).contiguous()
-    n, height, width, channels = image.shape
-    rows, columns = (height - dh * (kh - 1) - 1) // sh + 1, (width - dw * (kw - 1) - 1) // sw + 1
-    a, r, c = height * width * channels, width * channels, channels
-    return image.as_strided((n, rows, columns, kh, kw, channels), (a, sh * r, sw * c, dh * r, dw * c, 1))

@@ -85,7 +85,7 @@ class Run:
     standardise : bool
         Whether each pixel is standardised.
     model : str
-        The name of the model; "auto" chooses one for the data.
+        "linear", "mlp", "cnn", "lenet" or "resnet". "auto" is the cnn for images of at least 16 x 16, else the mlp.
     workers : int
         How many workers there are.
     byzantine : int

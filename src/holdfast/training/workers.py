@@ -396,14 +396,16 @@ class Places:
 
 
 def _images(data: Dataset, places: Places, *, standardise: bool, device: torch.device) -> Tensor:
-    """The images in use, channels first, standardised by the training images."""
+    """The images in use, channels first, or the rows of features; standardised by the training images."""
     images = data.images[places.used]
-    images = images.astype(np.float32) / 255 if images.dtype == np.uint8 else images.astype(np.float32)
+    if images.ndim > 2:
+        images = images.astype(np.float32) / 255 if images.dtype == np.uint8 else images.astype(np.float32)
     if standardise:
         train = images[np.unique(np.concatenate(places.train))]
         images = standardise_images(train, images)[1]
-    images = images[:, None] if images.ndim == 3 else np.moveaxis(images, 3, 1)
-    return torch.as_tensor(np.ascontiguousarray(images), device=device)
+    if images.ndim > 2:
+        images = images[:, None] if images.ndim == 3 else np.moveaxis(images, 3, 1)
+    return torch.as_tensor(np.ascontiguousarray(images, dtype=np.float32), device=device)
 
 
 def _device(name: str) -> torch.device:
