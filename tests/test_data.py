@@ -572,7 +572,7 @@ def test_sheets_without_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_dataset_checks_itself() -> None:
     images, labels, three = np.zeros((3, 2, 2)), np.arange(3), ("a", "b", "c")
     bad: list[tuple[Any, ...]] = [
-        (np.zeros((3, 2)), labels, three),
+        (np.zeros(3), labels, three),
         (images, np.zeros(3), three),
         (images, np.arange(2), three),
         (images, labels, ("a", "b")),
