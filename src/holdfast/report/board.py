@@ -140,7 +140,7 @@ def draw(scenes: Mapping[str, Sequence[Place]], out: Path) -> None:
 def _panel(axes: Axes, name: str, found: Sequence[Place]) -> None:
     best = front(found)
     line = sorted((one.clean, one.worst) for one in found if one.row in best)
-    axes.step(*zip(*line, strict=True), where="post", color=FRONT, linewidth=1, alpha=0.6)
+    axes.step(*zip(*line, strict=True), where="pre", color=FRONT, linewidth=1, alpha=0.6)
     for one in found:
         on = one.row in best
         colour = FRONT if on else BEHIND
@@ -153,3 +153,4 @@ def _panel(axes: Axes, name: str, found: Sequence[Place]) -> None:
     axes.set_xlabel("accuracy without an attack")
     axes.set_ylabel("accuracy under the worst attack")
     axes.set_ylim(0, 1)
+    axes.margins(x=0.15)  # room for names
