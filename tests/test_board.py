@@ -252,7 +252,7 @@ class TestPeers:
 
     @pytest.mark.parametrize("name", ["short", "spoilt"])
     def test_an_answer_that_is_none(self, own: Path, name: str) -> None:
-        with pytest.raises(BrokenRule, match="an aggregate is 5 finite numbers"):
+        with pytest.raises(BrokenRule, match="an aggregate is an array of 5 finite numbers"):
             PeerRule(name=f"{own}:{name}", f=1)(np.ones((4, 5)))
 
     def test_weights_are_refused(self, own: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from holdfast import combine
 from holdfast.arrays import Array
 from holdfast.decision import Decision
-from holdfast.errors import BrokenRule, NoWeightedForm
+from holdfast.errors import BrokenRule, NoWeightedForm, plural
 from holdfast.kinds import OnePass
 from holdfast.settle import note_of, settled
 from holdfast.testing.peers import Peer, find_aggregator
@@ -37,8 +37,8 @@ class PeerRule(OnePass):
     --------
     >>> import numpy as np
     >>> from holdfast.experiments.peers import PeerRule
-    >>> float(PeerRule(name="numpy.ma:median", f=1)(np.array([[1.0], [2.0], [9.0]]))[0])
-    2.0
+    >>> PeerRule(name="holdfast.rules:CWTM", f=1)(np.array([[1.0], [2.0], [9.0]]))
+    array([2.])
     """
 
     name: str
@@ -73,7 +73,7 @@ class PeerRule(OnePass):
         if answer.shape != X.shape[1:] or answer.dtype.kind != "f" or not np.isfinite(answer).all():
             raise BrokenRule(
                 f"{self!r} answered {len(X)} finite updates with {_describe(answer)}; "
-                f"an aggregate is {X.shape[1]} finite numbers."
+                f"an aggregate is an array of {X.shape[1]} finite {plural(X.shape[1], 'number')}."
             )
         parts = iter(np.split(answer, np.cumsum([leaf.size for leaf in leaves])[:-1]))
         return [
@@ -88,4 +88,6 @@ def _find(name: str, f: int) -> Peer:
 
 
 def _describe(answer: np.ndarray) -> str:
-    return f"an array of shape {answer.shape} and type {answer.dtype}, or with numbers that are not finite"
+    if answer.dtype.kind == "f" and answer.ndim == 1 and not np.isfinite(answer).all():
+        return "numbers that are not finite"
+    return f"an array of shape {answer.shape} and type {answer.dtype}"
