@@ -186,7 +186,7 @@ def test_what_is_exported_can_be_read_back(ending: str, store: Path, said: Said)
                 }
                 for row in csv.DictReader(out.read_text().splitlines())
             ]
-            wanted = [row | {"standardise": str(row["standardise"])} for row in wanted]
+            wanted = [row | {"standardise": str(row["standardise"]), "server": row["server"] or ""} for row in wanted]
         case ".json":
             found = json.loads(out.read_text())
         case _:
