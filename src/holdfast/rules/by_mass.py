@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 import numpy as np
@@ -61,7 +62,8 @@ class WeightedColumns(CoordinateRule):
     def columns_by_mass(self, block: Array, mass: np.ndarray) -> Array:
         mass, columns = fitting(block, mass), block.shape[1]
         if packed(block):
-            return self._mean(*middle_in_order(np.asarray(block), mass, self.outside(mass)), mass)
+            with room() as mine:
+                return self._mean(*middle_in_order(mine, np.asarray(block), mass, self.outside(mass)), mass)
         if isinstance(block, np.ndarray) and columns > CHUNK:  # what one piece leaves in the cache serves the next
             return np.concatenate([self.columns_by_mass(block[:, s:e], mass) for s, e in spans(columns, CHUNK)])
         return self._mean(*in_order(block, mass)[1:], mass)
@@ -111,38 +113,51 @@ def added_up(ordered: Array) -> Array:
     return upto
 
 
-class Room(threading.local):
-    """Memory that a thread uses again for the next block: fresh memory takes longer than sorting in it."""
+class Room:
+    """Memory that is used again for the next block: fresh memory takes longer than sorting in it."""
 
     def __init__(self) -> None:
         self.kept: dict[str, np.ndarray] = {}
 
     def array(self, name: str, shape: tuple[int, int], dtype: type[np.generic]) -> np.ndarray:
-        """An array with anything in it, which is the thread's until it asks for that name again."""
+        """An array with anything in it, which holds until this room is asked for that name again."""
         size = math.prod(shape)
         if name not in self.kept or self.kept[name].size < size:
             self.kept[name] = np.empty(size, dtype)
         return self.kept[name][:size].reshape(shape)
 
 
-ROOM = Room()
+FREE_ROOMS: list[Room] = []  # as many as threads ever needed one at once
 
 
-def middle_in_order(block: np.ndarray, mass: np.ndarray, outside: int) -> tuple[np.ndarray, np.ndarray]:
+@contextmanager
+def room() -> Iterator[Room]:
+    """A room that no other thread has meanwhile; threads come and go with every call, rooms stay."""
+    try:
+        mine = FREE_ROOMS.pop()
+    except IndexError:
+        mine = Room()
+    try:
+        yield mine
+    finally:
+        FREE_ROOMS.append(mine)
+
+
+def middle_in_order(room: Room, block: np.ndarray, mass: np.ndarray, outside: int) -> tuple[np.ndarray, np.ndarray]:
     """(n, b) float32 -> (k, b), (k, b): the k = n - 2 outside middle values, and the masses that lie below each.
 
-    Both are in memory that the thread uses again.
+    Both are in the room's memory.
     """
     n, columns = block.shape
     k = n - 2 * outside
-    rows, pairs = ROOM.array("rows", (n, columns + ODD), np.float64), ROOM.array("pairs", (columns, n), np.float64)
+    rows, pairs = room.array("rows", (n, columns + ODD), np.float64), room.array("pairs", (columns, n), np.float64)
     rows = rows[:, :columns]
     rows[...] = block
     rows.view(np.uint64)[...] |= mass.astype(np.uint64)[:, None]
     pairs.T[...] = rows
     pairs.sort(axis=1)  # along memory, which is fast
     bits = pairs.view(np.uint64)
-    values, below = ROOM.array("values", (k, columns), np.uint64), ROOM.array("below", (k, columns), np.uint64)
+    values, below = room.array("values", (k, columns), np.uint64), room.array("below", (k, columns), np.uint64)
     values.T[...] = bits[:, outside : n - outside]
     np.bitwise_and(np.einsum("ij->i", bits[:, :outside]), FREE, out=below[0])  # carries only go up, out of the masses
     np.bitwise_and(values[:-1], FREE, out=below[1:])
@@ -155,9 +170,10 @@ def middle_in_order(block: np.ndarray, mass: np.ndarray, outside: int) -> tuple[
 def packed_trimmed_mean(block: np.ndarray, mass: np.ndarray, f: int) -> np.ndarray:
     """(n, b) float32 -> (b,): each column's mean without the lowest and highest values that weigh as the f heaviest."""
     total, trimmed = int(mass.sum()), int(heaviest(mass, f))
-    values, below = middle_in_order(block, mass, f)  # no f values weigh more than the f heaviest
-    np.clip(below, trimmed, total - trimmed, out=below)
-    taken = ROOM.array("taken", values.shape, np.float64)
-    np.subtract(below[1:], below[:-1], out=taken[:-1])
-    np.subtract(total - trimmed, below[-1], out=taken[-1])
-    return np.asarray(np.einsum("ij,ij->j", taken, values)) / (total - 2 * trimmed)
+    with room() as mine:
+        values, below = middle_in_order(mine, block, mass, f)  # no f values weigh more than the f heaviest
+        np.clip(below, trimmed, total - trimmed, out=below)
+        taken = mine.array("taken", values.shape, np.float64)
+        np.subtract(below[1:], below[:-1], out=taken[:-1])
+        np.subtract(total - trimmed, below[-1], out=taken[-1])
+        return np.asarray(np.einsum("ij,ij->j", taken, values)) / (total - 2 * trimmed)
