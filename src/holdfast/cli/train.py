@@ -64,6 +64,7 @@ def train(
     validation: Annotated[
         int | None, typer.Option(help="Training images that each worker sets aside to choose parameters by.", min=1)
     ] = None,
+    root: Annotated[int | None, typer.Option(help="Training images of the server's own, for FLTrust().", min=1)] = None,
     certify: Annotated[bool, typer.Option("--certify", help="Certify every round; κ goes to the metrics.")] = False,
     no_lock: Annotated[
         bool, typer.Option("--no-lock", help="Take no locks; only if no other process works there.")
@@ -85,7 +86,7 @@ def train(
         workers=n, byzantine=0, data=data, split=split, rounds=rounds,
         batch=batch, lr=lr, momentum=momentum, schedule=schedule, steps=steps, vote_batch=vote_batch or None,
         model=model, device=device, threads=threads, every=every, seed=seed, weight_decay=weight_decay, clip=clip,
-        present=present, train=images, test=tests,
+        present=present, train=images, test=tests, root=root,
     )  # fmt: skip
     run = run.changed(
         byzantine=run.f if liars is None else liars, weights=weights, declared=declared, holders=holders,

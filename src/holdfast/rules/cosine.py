@@ -83,8 +83,8 @@ class FLTrust(DistanceRule):
               s_i = \max(0, \cos(x_i, g))
 
     with g the trusted vector. If no vector points along g, the answer is zero. The rule needs no f, and the honest
-    need not be the majority. In a training the server has no data of its own, so name a worker that you trust:
-    `FLTrust(pivot=0)`.
+    need not be the majority. In a training, `Run(root=100)` gives the server images of its own. Or name a worker that
+    you trust: `FLTrust(pivot=0)`.
 
     Guarantee: none known. The answer is worth what g is worth, and it is never longer than g.
 

@@ -168,7 +168,7 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: b
         state.average += (state.model - state.average) / (t + 1)
         sent = gather(run, task, state, t)
         try:
-            candidates = run.rule.propose(_read(run, task, sent, state), rng=generator(run, RULE, t), start=state.last)
+            candidates = run.rule.propose(_read(run, task, sent, state), rng=generator(run, RULE, t), start=sent.start)
         except BadInput as refusal:
             yield _skipped(state, sent, t, refusal)
             continue
@@ -232,7 +232,7 @@ def _decided(run: Run, task: Task, sent: Sent, state: State, t: int) -> Decision
         few = read(np.ascontiguousarray(rows[:, ::every]), repr(rule), weights=updates.masses)
         seen = decide(rule, few)
         return replace(seen, value=decide(rule, updates, explain=False).value)
-    return decide(rule, updates, rng=generator(run, RULE, t), start=state.last)
+    return decide(rule, updates, rng=generator(run, RULE, t), start=sent.start)
 
 
 def _read(run: Run, task: Task, sent: Sent, state: State) -> Updates:

@@ -14,7 +14,7 @@ from holdfast.errors import BadInput
 from holdfast.training.run import Run
 from holdfast.training.samples import ALIKE, weighs_alike
 from holdfast.training.state import State
-from holdfast.training.task import Task
+from holdfast.training.task import Task, TrustedTask
 
 PRESENT, RULE, ATTACK, VOTE, BATCH, BALLOT, PROBE = range(1, 8)  # purposes of draws, each a stream of its own
 
@@ -26,11 +26,12 @@ def generator(run: Run, purpose: int, t: int) -> np.random.Generator:
 
 @dataclass(frozen=True, eq=False)
 class Sent:
-    """The messages of a round: `rows[k]` came from worker `who[k]`."""
+    """The messages of a round: `rows[k]` came from worker `who[k]`; `start` is where rules begin."""
 
     who: np.ndarray
     rows: Any
     events: tuple[str, ...]
+    start: np.ndarray | None
 
 
 def gather(run: Run, task: Task, state: State, t: int) -> Sent:
@@ -52,27 +53,48 @@ def gather(run: Run, task: Task, state: State, t: int) -> Sent:
         there = np.array([int(worker) not in failed for worker in who])
         who, rows = who[there], rows[there]
     rows = state.remember(run, who, _shortened(rows, run.clip))
+    start = starting_point(run, task, state, t)
     h = int((who < run.honest).sum())
     if h in (0, len(who)):
         if h == 0 and len(who):
             events.append("nobody honest is present: the liars sent their own updates")
-        return Sent(who, rows, tuple(events))
-    lies = _lies(run, task, state, who, rows, t)
+        return Sent(who, rows, tuple(events), start)
+    lies = _lies(run, task, state, who, rows, start, t)
     if isinstance(lies, np.ndarray) and lies.shape == rows[h:].shape and lies.dtype.kind in "fiu":
         with np.errstate(over="ignore"):
             rows[h:] = lies
-        return Sent(who, rows, tuple(events))
+        return Sent(who, rows, tuple(events), start)
     messages = list_messages(lies)
     if len(messages) > len(who) - h:
         events.append(f"{len(messages) - len(who) + h} messages too many from the liars, not read")
     messages = (messages + [None] * len(who))[: len(who) - h]
-    return Sent(who, [*rows[:h], *messages], tuple(events))
+    return Sent(who, [*rows[:h], *messages], tuple(events), start)
 
 
-def _lies(run: Run, task: Task, state: State, who: np.ndarray, rows: np.ndarray, t: int) -> Any:
+def starting_point(run: Run, task: Task, state: State, t: int) -> np.ndarray | None:
+    """Where rules start: the server's own gradient if it has images, else the last aggregate."""
+    if not run.root:
+        return state.last
+    if not isinstance(task, TrustedTask):
+        raise BadInput(
+            f"Run was given root = {run.root}, and {type(task).__name__} has no server_gradient(model, t); write one, "
+            "or leave root out."
+        )
+    gradient = np.asarray(task.server_gradient(state.model.copy(), t))
+    if gradient.shape != state.model.shape:
+        raise BadInput(
+            f"{type(task).__name__} gave a gradient of the server of shape {gradient.shape}; the model has shape "
+            f"{state.model.shape}."
+        )
+    return state.trust(run, _shortened(gradient[None], run.clip)[0])
+
+
+def _lies(
+    run: Run, task: Task, state: State, who: np.ndarray, rows: np.ndarray, start: np.ndarray | None, t: int
+) -> Any:
     """What the liars send, checked; honest rows that are not finite would spoil an attack, so it does not see them."""
     with np.errstate(all="ignore"):
-        seen = _view(run, task, state, who, rows, t)
+        seen = _view(run, task, state, who, rows, start, t)
         lies = read_rows(run.attack, seen)
         if is_finite(lies, seen.own):
             return lies
@@ -81,13 +103,15 @@ def _lies(run: Run, task: Task, state: State, who: np.ndarray, rows: np.ndarray,
         if not sound.all() and sound[:h].any():
             whole = np.where(sound[:, None], rows, 0)  # of a liar's own row nothing is left
             there = sound | (np.arange(len(who)) >= h)
-            seen = _view(run, task, state, who[there], whole[there], t)
+            seen = _view(run, task, state, who[there], whole[there], start, t)
             lies = read_rows(run.attack, seen)
         require_finite(run.attack, lies, seen)
     return lies
 
 
-def _view(run: Run, task: Task, state: State, who: np.ndarray, rows: np.ndarray, t: int) -> View:
+def _view(
+    run: Run, task: Task, state: State, who: np.ndarray, rows: np.ndarray, start: np.ndarray | None, t: int
+) -> View:
     h = int((who < run.honest).sum())
 
     def losses(aggregate: np.ndarray) -> np.ndarray:
@@ -99,7 +123,7 @@ def _view(run: Run, task: Task, state: State, who: np.ndarray, rows: np.ndarray,
         rule=run.rule,
         f=run.f,
         rng=generator(run, ATTACK, t),
-        start=state.last,
+        start=start,
         losses=losses if run.two_phase else None,
         step=state.rate(run, t),
     )

@@ -43,8 +43,8 @@ COUNTS = {
     "probe": 0,
     "threads": 1,
 }
-OPTIONAL = {"draw": 0, "train": 1, "test": 1, "present": 1, "vote_batch": 1, "declared": 1, "validation": 1}
-LATER = ("weights", "declared", "holders", "validation", "server")
+OPTIONAL = {"draw": 0, "train": 1, "test": 1, "present": 1, "vote_batch": 1, "declared": 1, "validation": 1, "root": 1}
+LATER = ("weights", "declared", "holders", "validation", "server", "root")
 """Fields that older records do not have; at their defaults they stay out of a record."""
 CHOICES = {"weights": ("equal", "samples"), "holders": ("all", "honest")}
 BASES = {"rule": "DistanceRule or CoordinateRule of holdfast.rules.base", "attack": "Attack of holdfast.attacks"}
@@ -143,6 +143,10 @@ class Run:
         it to choose parameters, since a choice by the test images would flatter the result.
     server : ServerOptimiser or str
         The server's optimiser: "SGD()", "Momentum(beta=0.9)", "Adam()" or "Yogi()" of `holdfast.training.server`.
+    root : int or None
+        How many training images the server has of its own. They are drawn from the workers' images, and no worker
+        trains on them. Rules with a start, such as `FLTrust()`, start from the server's gradient on these images, with
+        the workers' momentum.
 
     Raises
     ------
@@ -198,6 +202,7 @@ class Run:
     holders: Literal["all", "honest"] = "all"
     validation: int | None = None
     server: Any = field(default=SGD())
+    root: int | None = None
 
     def __post_init__(self) -> None:
         for name, (catalogue, kind, noun) in TEXTS.items():
@@ -253,10 +258,20 @@ class Run:
                     "it may be absent, since present is given" if self.present else f"there are {self.workers} workers"
                 )
                 raise BadInput(f"Run was given {self.rule!r}, which trusts worker {pivot}; {why}.")
-        if FLTrust() in stages:
+        if FLTrust() in stages and self.root is None:
             raise BadInput(
-                f"Run was given {self.rule!r}, and in a training the server has no update of its own; name a worker "
-                "that you trust, as in FLTrust(pivot=0)."
+                f"Run was given {self.rule!r}, and the server has no update of its own; give it images, as in "
+                "root=100, or name a worker that you trust, as in FLTrust(pivot=0)."
+            )
+        if self.root is not None and not any("start" in stage.anchors for stage in stages):
+            raise BadInput(
+                f"Run was given root = {self.root} and {self.rule!r}, which starts from nothing; leave root out, or "
+                "take a rule with a start, such as FLTrust()."
+            )
+        if self.root is not None and self.steps > 1:
+            raise BadInput(
+                f"Run was given root = {self.root} and steps = {self.steps}; the server computes one gradient, so "
+                "leave steps at 1."
             )
         n, least = self.present or self.workers, self.rule.least()
         if n < least:

@@ -35,6 +35,8 @@ class State:
         Whether a round was skipped.
     memory : numpy.ndarray or None
         What the server's optimiser remembers, one row for each moment.
+    trusted : numpy.ndarray or None
+        The momentum of the server's own gradient, if it has images and there is momentum.
 
     Notes
     -----
@@ -57,6 +59,7 @@ class State:
     round: int = 0
     skipped: bool = False
     memory: np.ndarray | None = None
+    trusted: np.ndarray | None = None
 
     @staticmethod
     def first(run: Run, task: Task) -> State:
@@ -76,7 +79,28 @@ class State:
         """
         model = task.start()
         momenta = np.zeros((run.workers, len(model)), model.dtype) if run.momentum else None
-        return State(model, np.zeros(len(model)), momenta, memory=run.server.begin(model))
+        trusted = np.zeros_like(model) if run.momentum and run.root else None
+        return State(model, np.zeros(len(model)), momenta, memory=run.server.begin(model), trusted=trusted)
+
+    def trust(self, run: Run, gradient: np.ndarray) -> np.ndarray:
+        """Return where rules start: the server's own gradient, with the momentum that workers have.
+
+        Parameters
+        ----------
+        run : Run
+            The record of the training.
+        gradient : numpy.ndarray
+            The server's gradient of this round.
+
+        Returns
+        -------
+        numpy.ndarray
+            A gradient that is not finite is returned as it is, and does not stay in memory.
+        """
+        if self.trusted is None or not np.isfinite(gradient).all():
+            return gradient
+        self.trusted = run.momentum * self.trusted + (1 - run.momentum) * gradient
+        return self.trusted.copy()  # others look at it
 
     def remember(self, run: Run, who: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return what the workers send: each one's momentum with its new gradient, in an array that may be written to.
@@ -198,7 +222,7 @@ class State:
         return []
 
     def _shapes(self) -> list[Any]:
-        arrays = (self.model, self.average, self.momenta, self.memory)
+        arrays = (self.model, self.average, self.momenta, self.memory, self.trusted)
         return [None if a is None else (a.shape, a.dtype) for a in arrays]
 
     def save(self, path: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -94,6 +94,27 @@ class Task(Protocol):
         """
 
 
+@runtime_checkable
+class TrustedTask(Protocol):
+    """A task whose server has data of its own, for a run with `root`."""
+
+    def server_gradient(self, model: Vector, t: int) -> Vector:
+        """Return the server's own gradient.
+
+        Parameters
+        ----------
+        model : numpy.ndarray
+            The model of this round.
+        t : int
+            The round.
+
+        Returns
+        -------
+        numpy.ndarray
+            As long as the model.
+        """
+
+
 @dataclass(frozen=True, eq=False)
 class Functions:
     """A task of plain functions, for workers that are no torch modules.
@@ -112,6 +133,8 @@ class Functions:
         `evaluation(model)` returns numbers for the record, by name.
     samples : sequence of int, optional
         How many samples each worker has. `Run(weights="samples")` needs it.
+    trusted : callable, optional
+        `trusted(model, t)` returns the server's own gradient. `Run(root=...)` needs it.
 
     Notes
     -----
@@ -132,6 +155,7 @@ class Functions:
     loss: Callable[[int, Vector, int], float] | None = None
     evaluation: Callable[[Vector], Mapping[str, Any]] | None = None
     samples: Sequence[int] | None = None
+    trusted: Callable[[Vector, int], Vector] | None = None
 
     def start(self) -> Vector:
         """Return the first model."""
@@ -164,6 +188,23 @@ class Functions:
                 rows.append(None)
                 failed[worker] = f"{type(error).__name__}: {error}"
         return rows, failed
+
+    def server_gradient(self, model: Vector, t: int) -> Vector:
+        """Return the server's own gradient.
+
+        Parameters
+        ----------
+        model, t
+            As for `Task.server_gradient`.
+
+        Returns
+        -------
+        numpy.ndarray
+            What `trusted` returned.
+        """
+        if self.trusted is None:
+            raise BadInput("Functions was given no trusted=, the server's own gradient; a run with root needs one.")
+        return np.asarray(self.trusted(model.copy(), t), model.dtype)
 
     def losses(self, models: Sequence[Vector], who: np.ndarray, t: int) -> np.ndarray:
         """Return each worker's loss at each model.

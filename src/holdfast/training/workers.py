@@ -70,9 +70,9 @@ class Workers:
     ) -> None:
         data = data if isinstance(data, Dataset) else load(run.data, data)
         self.run, self.workers, self.classes = run, run.workers, len(data.classes)
-        self.shares, aside = deal_images(run, data)
+        self.shares, aside, root = deal_images(run, data)
         self.device = _device(run.device)
-        self.places = Places(self.shares, aside)
+        self.places = Places(self.shares, aside, root)
         self.images = _images(data, self.places, standardise=run.standardise, device=self.device)
         self.samples = self.places.sizes.tolist()
         self.labels = torch.as_tensor(data.labels, dtype=torch.long, device=self.device)[self.places.used]
@@ -192,6 +192,27 @@ class Workers:
         if self.device.type != "cpu":
             self.rows[:] = out.cpu().numpy()
         return self.rows, {}
+
+    def server_gradient(self, model: np.ndarray, t: int) -> np.ndarray:
+        """Return the gradient over all images of the server's own.
+
+        Parameters
+        ----------
+        model, t
+            As for `Task.server_gradient`.
+
+        Returns
+        -------
+        numpy.ndarray
+            As long as the model.
+        """
+        out = torch.empty((1, len(model)), device=self.device)
+        at = torch.as_tensor(self.places.root, device=self.device)[None]
+        with drawing((self.run.seed * 1_000_003 + t) % 2**63, self.device):
+            self.module.train()
+            self._load(model)
+            self.gradients(self.images[at], self.labels[at], out)
+        return np.asarray(out[0].cpu().numpy())
 
     def _local(self, model: Tensor, who: np.ndarray, t: int, out: Tensor) -> None:
         """Several SGD steps of every worker; it sends (model - its model) / lr."""
@@ -370,12 +391,12 @@ def drawing(seed: int, device: torch.device) -> Iterator[None]:
 
 
 class Places:
-    """Where each worker's images stand among those that are used."""
+    """Where each worker's images stand among those that are used, and the server's own."""
 
-    def __init__(self, shares: Sequence[Share], aside: Sequence[Indices]) -> None:
+    def __init__(self, shares: Sequence[Share], aside: Sequence[Indices], root: Indices) -> None:
         parts = [side for share, own in zip(shares, aside, strict=True) for side in (share.train, share.test, own)]
-        self.used, at = np.unique(np.concatenate(parts), return_inverse=True)
-        split = np.split(at, np.cumsum([len(part) for part in parts])[:-1])
+        self.used, at = np.unique(np.concatenate([*parts, root]), return_inverse=True)
+        *split, self.root = np.split(at, np.cumsum([len(part) for part in parts]))
         self.train, self.test, self.validation = split[::3], split[1::3], split[2::3]
         self.sizes = np.array([len(train) for train in self.train])
         if not self.sizes.all():
