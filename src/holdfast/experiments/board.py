@@ -123,7 +123,7 @@ SCENES: dict[str, Scene] = {
     "digits, 40 %": Scene("digits", Natural(), 8),
     "digits, uneven, 20 %": Scene("digits", Dirichlet(alpha=1.0), 4),
     "digits, uneven, 40 %": Scene("digits", Dirichlet(alpha=1.0), 8),
-    "MNIST-5k, uneven, 10 %": Scene("mnist-5k", Dirichlet(alpha=1.0), 2, validation=40),
+    "MNIST-5k, uneven, 10 %": Scene("mnist-5k", Dirichlet(alpha=1.0), 2, validation=40, changes={"batch": 8}),
 }
 """What everybody can run: these data come with the package's extras."""
 LARGE: dict[str, Scene] = {
