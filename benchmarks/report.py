@@ -506,10 +506,9 @@ def pages(text: str) -> str:
 def board(text: str) -> str:
     """docs/board.md with the tables of the finished rows, and a picture of them."""
     file, scenes = ScoreFile(ROOT / "results" / "board"), {**SCENES, **LARGE}
-    scores, rows = file.read(), file.rows()
-    found = {name: places(name, scene, rows, scores) for name, scene in scenes.items()}
+    found = {name: places(name, scene, file) for name, scene in scenes.items()}
     tables = [board_table(name, scenes[name], some) for name, some in found.items() if some]
-    done = f"{len(scores):,} of {count_all(rows, SCENES):,} trainings of the embedded part are done.\n\n"
+    done = f"{len(file.read()):,} of {count_all(file.rows(), SCENES):,} trainings of the embedded part are done.\n\n"
     picture = "![accuracy without an attack against accuracy under the worst attack](board.svg)\n\n" if tables else ""
     return put(text, "board", done + picture + "\n".join([*tables, ""]))
 
@@ -517,8 +516,7 @@ def board(text: str) -> str:
 def board_picture() -> None:
     """docs/board.svg."""
     file, scenes = ScoreFile(ROOT / "results" / "board"), {**SCENES, **LARGE}
-    scores, rows = file.read(), file.rows()
-    found = {name: places(name, scene, rows, scores) for name, scene in scenes.items()}
+    found = {name: places(name, scene, file) for name, scene in scenes.items()}
     if any(found.values()):
         draw_board(found, ROOT / "docs" / "board.svg")
 

@@ -60,7 +60,7 @@ def walk(rule: Any, validation: Any, honest: Any) -> Iterator[tuple[str, list[Jo
         yield stage, [job for job in jobs if job not in scores], scores
         if stage == "done":
             return
-        scores |= {job: {"validation": validation(job), "honest": honest(job), "seconds": 1.0} for job in jobs}
+        scores |= {job: {"validation": validation(job), "honest": honest(job)} for job in jobs}
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ class TestMeasuring:
         self._shown(file)
 
     def _shown(self, file: ScoreFile) -> None:
-        (place,) = places("tiny", TINY, ONE_ROW, file.read())
+        (place,) = places("tiny", TINY, file)
         clean = [line["honest"] for job, line in file.read().items() if job.attack == NONE]
         assert place.clean == pytest.approx(fmean(clean))
         assert place.low <= place.worst <= place.high
@@ -202,7 +202,7 @@ class TestRows:
 class TestFront:
     def test_who_is_beaten(self) -> None:
         def place(row: str, clean: float, worst: float) -> Place:
-            return Place(row, clean, worst, worst, worst, "SF", "", 0.1, 0.1, 0.9)
+            return Place(row, clean, worst, worst, worst, "SF", "", "", 0.1, "", 0.1, 0.9)
 
         found = [place("a", 0.9, 0.5), place("b", 0.8, 0.6), place("c", 0.8, 0.5), place("d", 0.9, 0.5)]
         assert front(found) == {"a", "b", "d"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,8 +17,9 @@ from holdfast.data import load
 from holdfast.disk import write_text
 from holdfast.errors import BadInput
 from holdfast.experiments.board import LARGE, PEERS, SCENES, VERSION, Job, count_all, rule_of, run_of
-from holdfast.experiments.scores import MEASURED, ScoreFile, carry_out, select
+from holdfast.experiments.scores import MEASURED, ScoreFile, carry_out, meet_hostile, select
 from holdfast.report.board import HEADS, Place, draw, front, markdown, places
+from holdfast.testing import find_aggregator
 from holdfast.training import train
 
 board = typer.Typer(
@@ -59,6 +60,7 @@ def run(
     """
     scores = ScoreFile(folder)
     scenes, rows = select(LARGE if large else SCENES, scene, "scene"), select(scores.rows(), row, "row")
+    rows = rows if row else dict(_with_libraries(rows))
     read = partial(reader, own_code=own_code)
     if retry_failed:
         scores.forget_failed()
@@ -70,11 +72,25 @@ def run(
     for one in scenes.values():
         load(one.data, data)  # a sentence at once, if it is not there
     try:
+        for name, found in meet_hostile(scores, rows, read):
+            say(f"{escape(name)}: {found['rounds'] - len(found['broken'])} of {found['rounds']} hostile rounds held")
         for step in carry_out(scores, rows, scenes, processes=jobs or None, data=data, read=read):
             say(f"[{step.left} left in this stage] {described(step.job)}: {_result(step.line)}")
     except KeyboardInterrupt:
         say("stopped; the same command goes on from there", err=True)
         raise typer.Abort from None
+
+
+def _with_libraries(rows: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """The rows that can run here; says which ones need a library that is not installed."""
+    for name, text in rows.items():
+        try:
+            if text.startswith(PEERS):
+                find_aggregator(text, f=1)
+        except BadInput as missing:
+            say(f"{name} is left out: {missing}", err=True)
+        else:
+            yield name, text
 
 
 @board.command(epilog="Example:  holdfast board add 'NNM(f={f}) >> PTM(f={f})'")
@@ -101,14 +117,13 @@ def show(
     ] = None,
     own_code: OwnOption = False,
 ) -> None:
-    """Show the tables: accuracy without an attack and under the worst one, the proved constant, the time of a round.
+    """Show the tables: accuracy without an attack and under the worst one, what is proved, what a round costs.
 
     A row appears in a scene when all of its trainings there are done. Bold rows are on the front: no other row is
     better in one accuracy and at least as good in the other.
     """
-    scores = ScoreFile(folder)
-    done, rows, read = scores.read(), scores.rows(), partial(reader, own_code=own_code)
-    found = {name: places(name, scene, rows, done, read) for name, scene in {**SCENES, **LARGE}.items()}
+    scores, read = ScoreFile(folder), partial(reader, own_code=own_code)
+    found = {name: places(name, scene, scores, read) for name, scene in {**SCENES, **LARGE}.items()}
     if not any(found.values()):
         raise BadInput(f"{folder} has no finished row; holdfast board run --folder {folder} measures them.")
     if out is None:

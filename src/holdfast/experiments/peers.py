@@ -13,8 +13,11 @@ from holdfast.errors import BrokenRule, NoWeightedForm, plural
 from holdfast.kinds import OnePass
 from holdfast.settle import note_of, settled
 from holdfast.testing.peers import Peer, find_aggregator
+from holdfast.testing.report import TooLong, time_limit
 from holdfast.updates import Updates
 from holdfast.values import Tolerance, value
+
+SECONDS = 3  # of processor time for an answer
 
 
 @value
@@ -31,7 +34,8 @@ class PeerRule(OnePass):
     Notes
     -----
     Updates that are not finite are dropped before the call, and more than f of them refuse the round, as with our own
-    rules. Who had a part in the answer is not known, so all weights are shown as equal.
+    rules. Who had a part in the answer is not known, so all weights are shown as equal. A call that takes more than
+    three seconds of processor time is a broken contract, in the main thread of a process.
 
     Examples
     --------
@@ -69,7 +73,11 @@ class PeerRule(OnePass):
         """The peer's answer, one flat array for each leaf; counters take their lower median."""
         leaves = updates.floats
         X = np.concatenate([leaf.place.fetch(leaf.block(rows, 0, leaf.size)) for leaf in leaves], axis=1)
-        answer = np.asarray(_find(self.name, f).call(X))
+        try:
+            with time_limit(SECONDS):
+                answer = np.asarray(_find(self.name, f).call(X))
+        except TooLong:
+            raise BrokenRule(f"{self!r} gave no answer within {SECONDS} seconds of processor time.") from None
         if answer.shape != X.shape[1:] or answer.dtype.kind != "f" or not np.isfinite(answer).all():
             raise BrokenRule(
                 f"{self!r} answered {len(X)} finite updates with {_describe(answer)}; "

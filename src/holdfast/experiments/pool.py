@@ -9,11 +9,12 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from statistics import median
 from typing import Any, TypeVar
 
 from holdfast.errors import BadInput, Unwritable
@@ -29,7 +30,10 @@ AGAIN = 1.0  # seconds until a run that another process has is looked at again
 @dataclass(frozen=True)
 class News:
     """Of one run: it `began`, is at a `round`, is `done`, `failed` (why, and whether it had `begun`), is `busy` in
-    another process, its folder is `unwritable`, or it was `there` already."""
+    another process, its folder is `unwritable`, or it was `there` already.
+
+    `cost` is the processor time of a round without an evaluation, in seconds, in the median; None if there was none.
+    """
 
     key: Any
     what: str
@@ -38,6 +42,7 @@ class News:
     why: str = ""
     begun: bool = True
     result: Result | None = None
+    cost: float | None = None
 
 
 def cores() -> int:
@@ -64,11 +69,16 @@ def trained(
 
 
 def carried_out(
-    jobs: Mapping[Any, tuple[Run, Path | None]], processes: int | None = None, data: Path | None = None
+    jobs: Mapping[Any, tuple[Run, Path | None]],
+    processes: int | None = None,
+    data: Path | None = None,
+    *,
+    certify: Collection[Any] = (),
 ) -> Iterator[News]:
     """Run every job in its folder, or in none and with its result in the news; news as they come.
 
-    A caller that stops listening ends the processes; runs in folders go on from there another time.
+    The runs that `certify` names have a certificate of every round. A caller that stops listening ends the processes;
+    runs in folders go on from there another time.
     """
     waiting, later = deque(jobs), dict[Any, float]()
     idle = [_Hand(data) for _ in range(min(checked(processes) or cores(), len(jobs)))]
@@ -81,7 +91,8 @@ def carried_out(
             while waiting and idle:
                 hand = idle.pop()
                 busy.append(hand)
-                hand.take(name := waiting.popleft(), jobs[name])
+                name = waiting.popleft()
+                hand.take(name, (*jobs[name], name in certify))
                 yield News(name, "began")
             for hand in _ready(busy):
                 news = hand.news()
@@ -106,7 +117,7 @@ class _Hand:
         self.pipe: Connection | None = None
         self.heard = False
 
-    def take(self, key: Any, job: tuple[Run, Path | None]) -> None:
+    def take(self, key: Any, job: tuple[Run, Path | None, bool]) -> None:
         """Begin with a run."""
         self.key = key
         if self.process is None or not self.process.is_alive():
@@ -151,24 +162,29 @@ def _serve(pipe: Connection, data: Path | None) -> None:
     _alone()
     while True:
         try:
-            run, place = pipe.recv()
+            run, place, certify = pipe.recv()
         except EOFError:
             return
-        pipe.send(_train_one(run, place, data, pipe))
+        pipe.send(_train_one(run, place, data, pipe, certify=certify))
 
 
-def _train_one(run: Run, place: Path | None, data: Path | None, pipe: Connection) -> dict[str, Any]:
-    last = time.monotonic()
+def _train_one(run: Run, place: Path | None, data: Path | None, pipe: Connection, *, certify: bool) -> dict[str, Any]:
+    last, costs = time.monotonic(), list[float]()
+    before: float | None = None
 
     def tell(line: dict[str, Any]) -> None:
-        nonlocal last
+        nonlocal last, before
+        now = time.process_time()
+        if before is not None and "evaluation" not in line:
+            costs.append(now - before)
+        before = now
         accuracy = line.get("evaluation", {}).get("accuracy")
         if accuracy is not None or time.monotonic() - last > SECONDS_BETWEEN_NEWS:
             last = time.monotonic()
             pipe.send({"what": "round", "round": line["round"] + 1, "accuracy": accuracy})
 
     try:
-        result = train(run, place, data=data, on_round=tell)
+        result = train(run, place, data=data, on_round=tell, certify=certify)
         if place is not None:
             summarise(place, run)
     except InUse as error:
@@ -184,6 +200,7 @@ def _train_one(run: Run, place: Path | None, data: Path | None, pipe: Connection
         "round": run.rounds,
         "accuracy": result.final.get("accuracy"),
         "result": None if place else result,
+        "cost": median(costs) if costs else None,
     }
 
 

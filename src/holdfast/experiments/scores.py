@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +21,19 @@ from holdfast.experiments.board import (
     jobs_of,
     read_catalogue,
     rows_in,
+    rule_of,
     run_of,
 )
-from holdfast.experiments.pool import carried_out
+from holdfast.experiments.hostile import BYZANTINE, hostile_rounds
+from holdfast.experiments.pool import News, carried_out
 from holdfast.experiments.store import key
 from holdfast.jsonable import finite_or_none
 from holdfast.spec import unknown
+from holdfast.training.remarks import is_skipped
 
 Line = dict[str, Any]
 MEASURED = ("honest", "pooled", "accuracy", "validation")
-ROWS_FILE = "rows.json"
+ROWS_FILE, HOSTILE_FILE = "rows.json", f"{VERSION}-hostile.json"
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Step:
 
 
 class ScoreFile:
-    """The folder of a board: its scores, one line for each training, and rows of one's own.
+    """The folder of a board: its scores, one line for each training; the hostile rounds; rows of one's own.
 
     Parameters
     ----------
@@ -87,8 +90,7 @@ class ScoreFile:
 
     def rows(self) -> dict[str, str]:
         """Return the rows of the board and those that were added here: texts of rules by name."""
-        path = self.folder / ROWS_FILE
-        return {**ROWS, **(json.loads(path.read_text(encoding="utf-8")) if path.exists() else {})}
+        return {**ROWS, **self._read(ROWS_FILE)}
 
     def add_row(self, name: str, text: str) -> None:
         """Add a row of one's own.
@@ -101,9 +103,23 @@ class ScoreFile:
         rows = self.rows()
         if rows.get(name, text) != text:
             raise BadInput(f"the board has a row {name!r}, which is {rows[name]}; give --name another name.")
-        own = {one: rule for one, rule in {**rows, name: text}.items() if ROWS.get(one) != rule}
+        self._write(ROWS_FILE, {one: rule for one, rule in {**rows, name: text}.items() if ROWS.get(one) != rule})
+
+    def hostile(self) -> dict[str, Line]:
+        """Return what `hostile_rounds` found, by the text of the rule."""
+        return self._read(HOSTILE_FILE)
+
+    def add_hostile(self, text: str, found: Line) -> None:
+        """Write down what `hostile_rounds` found."""
+        self._write(HOSTILE_FILE, {**self.hostile(), text: found})
+
+    def _read(self, name: str) -> dict[str, Any]:
+        path = self.folder / name
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+    def _write(self, name: str, values: Mapping[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_text(self.folder / ROWS_FILE, json.dumps(own, indent=1, ensure_ascii=False) + "\n")
+        write_text(self.folder / name, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
 
 def select(given: Mapping[str, Any], names: list[str] | None, kind: str) -> dict[str, Any]:
@@ -112,6 +128,17 @@ def select(given: Mapping[str, Any], names: list[str] | None, kind: str) -> dict
         if name not in given:
             raise BadInput(unknown(name, list(given), f"{kind} of the board"))
     return {name: one for name, one in given.items() if not names or name in names}
+
+
+def meet_hostile(
+    scores: ScoreFile, rows: Mapping[str, str], read: Reader = read_catalogue
+) -> Generator[tuple[str, Line]]:
+    """Let every row meet the hostile rounds, if it has not, and write down what was found."""
+    for name, text in rows.items():
+        if text not in scores.hostile():
+            found = hostile_rounds(rule_of(text, BYZANTINE, read))
+            scores.add_hostile(text, found)
+            yield name, found
 
 
 def carry_out(
@@ -130,23 +157,32 @@ def carry_out(
             job for row, rule in rules.items() for job in jobs_of(name, row, rule, done)[1] if job not in done
         ]:
             runs = {job: run_of(job, rules[job.row], scenes) for job in todo}
-            begun: dict[Job, float] = {}
-            for news in carried_out({job: (run, None) for job, run in runs.items()}, processes, data):
-                if news.what == "began":
-                    begun[news.key] = time.monotonic()
+            certified = {job for job in todo if job.stage == "attack"}
+            jobs = {job: (run, None) for job, run in runs.items()}
+            for news in carried_out(jobs, processes, data, certify=certified):
                 if news.what not in ("done", "failed"):
                     continue
                 job: Job = news.key
-                line = job.record() | {"key": key(runs[job]), "seconds": round(time.monotonic() - begun[job], 2)}
-                if news.result is None:
-                    line["failed"] = news.why
-                else:
-                    final = news.result.final
-                    line |= {what: _rounded(final.get(what)) for what in MEASURED}
-                    line["skipped"] = news.result.skipped
+                line = job.record() | {"key": key(runs[job]), **measured(news, certified=job in certified)}
                 scores.add(line)
                 done[job] = line
                 yield Step(job, line, len(todo := [one for one in todo if one not in done]))
+
+
+def measured(news: News, *, certified: bool) -> Line:
+    """What a line has of a training: accuracies, the processor time of a round in ms, and the largest certificate.
+
+    `kappa` is null if nothing is certain about the aggregate of some round.
+    """
+    if news.result is None:
+        return {"failed": news.why}
+    final = news.result.final
+    line: Line = {what: _rounded(final.get(what)) for what in MEASURED}
+    line |= {"skipped": news.result.skipped, "ms": None if news.cost is None else round(1000 * news.cost, 3)}
+    if certified:
+        seen = [inf if one.get("kappa") is None else one["kappa"] for one in news.result.lines if not is_skipped(one)]
+        line["kappa"] = _rounded(max(seen, default=inf))
+    return line
 
 
 def _rounded(given: Any) -> float | None:

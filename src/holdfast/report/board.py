@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, nan
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from holdfast.contract import Stage
 from holdfast.errors import BadInput
-from holdfast.experiments.board import NONE, Reader, Scene, Scores, read_catalogue, rows_in, summarise
+from holdfast.experiments.board import NONE, Reader, Scene, read_catalogue, rows_in, summarise
 from holdfast.experiments.peers import PeerRule
+from holdfast.experiments.scores import ScoreFile
 from holdfast.figures import new_figure, save_figure
 from holdfast.guarantees.bounds import bounds, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-HEADS = ("rule", "no attack", "worst", "seeds", "worst attack", "proved κ", "ms a round", "lr", "momentum")
+HEADS = (
+    "rule", "no attack", "worst", "seeds", "worst attack", "proved κ", "largest κ(X)", "CPU ms", "hostile", "lr",
+    "momentum",
+)  # fmt: skip
+NOT_MEASURED = "-"
 FRONT, BEHIND = "#0072b2", "#7f7f7f"
 
 
@@ -40,8 +45,12 @@ class Place:
         Its name.
     kappa : str
         The proved constant.
-    seconds : float
-        How long a round of a training without an attack took, evaluation included.
+    largest : str
+        The largest certified κ(X) of the rounds of all attacks, with one seed.
+    ms : float
+        The processor time of a round without an attack, in milliseconds.
+    hostile : str
+        How many of the hostile rounds it held.
     lr, momentum : float
         What validation chose.
     """
@@ -53,7 +62,9 @@ class Place:
     high: float
     attack: str
     kappa: str
-    seconds: float
+    largest: str
+    ms: float
+    hostile: str
     lr: float
     momentum: float
 
@@ -66,25 +77,49 @@ class Place:
             f"{self.low:.3f} to {self.high:.3f}",
             self.attack,
             self.kappa,
-            f"{1000 * self.seconds:.0f}",
+            self.largest,
+            f"{self.ms:.2g}" if self.ms < 10 else f"{self.ms:.0f}",
+            self.hostile,
             f"{self.lr:g}",
             f"{self.momentum:g}",
         )
 
 
-def places(
-    name: str, scene: Scene, rows: Mapping[str, str], scores: Scores, read: Reader = read_catalogue
-) -> list[Place]:
+def places(name: str, scene: Scene, board: ScoreFile, read: Reader = read_catalogue) -> list[Place]:
     """The finished rows of a scene, the best worst accuracy first."""
-    out = []
+    out, rows, scores, rounds = [], board.rows(), board.read(), board.hostile()
     for row, rule in rows_in(rows, scene, read):
         if (found := summarise(name, row, rule, scores)) is None:
             continue
-        seconds = [s["seconds"] for job, s in scores.items() if (job.scene, job.row, job.attack) == (name, row, NONE)]
-        rounds = scene.run(rule, NONE, 0, 0.1, 0.0).rounds
         del found["scene"]
-        out.append(Place(**found, kappa=proved(rule, scene), seconds=median(seconds) / rounds))
+        mine = {job: line for job, line in scores.items() if (job.scene, job.row) == (name, row)}
+        out.append(
+            Place(
+                **found,
+                kappa=proved(rule, scene),
+                largest=_largest([line for job, line in mine.items() if job.stage == "attack"]),
+                ms=_cost([line for job, line in mine.items() if job.stage == "repeat" and job.attack == NONE]),
+                hostile=_held(rounds.get(rows[row])),
+            )
+        )
     return sorted(out, key=lambda one: (-one.worst, one.row))
+
+
+def _largest(lines: Iterable[Mapping[str, Any]]) -> str:
+    """The largest certificate; null in a line means that nothing was certain."""
+    seen = [inf if line["kappa"] is None else line["kappa"] for line in lines if "kappa" in line]
+    return number(max(seen)) if seen else NOT_MEASURED
+
+
+def _cost(lines: Iterable[Mapping[str, Any]]) -> float:
+    """The processor time of a round; nan if no training ended."""
+    seen = [line["ms"] for line in lines if line.get("ms") is not None]
+    return median(seen) if seen else nan
+
+
+def _held(found: Mapping[str, Any] | None) -> str:
+    """How many hostile rounds were held, of how many."""
+    return NOT_MEASURED if found is None else f"{found['rounds'] - len(found['broken'])} of {found['rounds']}"
 
 
 def proved(rule: Any, scene: Scene) -> str:

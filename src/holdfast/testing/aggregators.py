@@ -55,7 +55,7 @@ class Subject:
         yield from (self._law(law.name, law.sentence, law.test) for law in LAWS)
         yield self._oracle_plan()
         yield self._constant_plan()
-        yield from map(self._hostile_plan, CASES)
+        yield from self.hostile_plans()
         if self.near is None:
             sentence = "f hostile rows do not move the answer far from the honest mean."
             yield Plan(ROBUSTNESS, sentence, None, self.excuses[ROBUSTNESS])
@@ -65,6 +65,10 @@ class Subject:
         sentence = "More than f rows of NaN are refused, since at most f were assumed to be faulty."
         excuse = self.excuses.get("too many NaN", self.excuses.get("refusals", ""))
         yield Plan("too many NaN", sentence, self.refuses(_spoilt(self.n)), excuse, 1)
+
+    def hostile_plans(self) -> Iterator[Plan]:
+        """The hostile rounds alone."""
+        return map(self._hostile_plan, CASES)
 
     def refuses(self, given: object) -> Test:
         """A test that input is refused with an error of the right kind."""

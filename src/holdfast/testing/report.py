@@ -197,19 +197,19 @@ class Plan:
         return Check(self.name, self.sentence, Status.PASSED)
 
 
-class _TooLong(BaseException):
+class TooLong(BaseException):
     """No Exception, so that no library that is checked can catch it."""
 
 
 @contextmanager
-def _limit(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
     """End what takes more than so much processor time; without a limit outside of the main thread, and on Windows."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGVTALRM"):
         yield
         return
 
     def stop(*_: object) -> None:
-        raise _TooLong
+        raise TooLong
 
     before = signal.signal(signal.SIGVTALRM, stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
@@ -225,9 +225,9 @@ def _problem(test: Test, seed: int, seconds: float) -> str:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            with _limit(seconds):
+            with time_limit(seconds):
                 test(np.random.default_rng(seed))
-        except _TooLong:
+        except TooLong:
             return f"no answer came within {seconds:g} seconds of processor time"
         except LawBroken as error:
             return str(error)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from math import inf, sqrt
 from typing import Any
 
@@ -16,13 +17,15 @@ from holdfast.testing.hostile import NEAR
 from holdfast.testing.laws import Aggregate, Array, LawBroken, Rng, require_close
 from holdfast.testing.report import ROBUSTNESS, Plan, Report, Test, run_all
 from holdfast.testing.rounds import gaussian
+from holdfast.testing.votes import voted
 from holdfast.testing.weights import weight_plans
+from holdfast.twophase import TwoPhase
 
 USUAL = 2  # Byzantine workers, for rules without an f
 
 
 def check_rule(
-    rule: Stage,
+    rule: Stage | TwoPhase,
     *,
     f: int | None = None,
     n: int | None = None,
@@ -38,10 +41,13 @@ def check_rule(
     without `majority = True` does not claim to stay near. The report says that this was not checked. If the rule has a
     weighted form, the laws of weights must hold too; otherwise the report says that it has none.
 
+    A two-phase rule is checked in whole rounds: each worker votes for the candidate that is nearer to its own update.
+
     Parameters
     ----------
     rule : rule
-        A value that answers with one vector, as ``MeanwO(f=2)`` or ``NNM(f=2) >> Krum(f=2)``.
+        A value that answers with one vector, as ``MeanwO(f=2)`` or ``NNM(f=2) >> Krum(f=2)``; or a two-phase rule, as
+        ``Mean2P(f=2)``.
     f : int, optional
         How many Byzantine workers there are, for a rule that has no f of its own. Default: 2.
     n : int, optional
@@ -74,7 +80,7 @@ def check_rule(
     >>> print(next(check for check in report.checks if check.name == "turning").status.value)
     does not hold (not promised)
     """
-    if not isinstance(rule, Stage) or not rule.answers:
+    if not isinstance(rule, TwoPhase) and not (isinstance(rule, Stage) and rule.answers):
         what = "a rule that answers with one vector, as MeanwO(f=2) or NNM(f=2) >> Krum(f=2)"
         raise BadInput(f"{rule!r} was given; check_rule takes {what}.")
     own = rule.tolerance()
@@ -82,8 +88,13 @@ def check_rule(
         raise BadInput(f"{rule!r} tolerates {own}, but f = {f} was given; leave f out or change the rule.")
     lie = own if own is not None else USUAL if f is None else f
     size = check_size(n, lie, rule.least() + (0 if n else lie))
-    subject = _subject(rule, size, lie, oracle, not_promised or {})
-    report = run_all(repr(rule), size, lie, [*subject.plans(), *_more(rule, subject)])
+    plans: Iterable[Plan]
+    if isinstance(rule, TwoPhase):
+        plans = voted(rule, size, oracle, not_promised or {}).plans()
+    else:
+        subject = _subject(rule, size, lie, oracle, not_promised or {})
+        plans = chain(subject.plans(), _more(rule, subject))
+    report = run_all(repr(rule), size, lie, plans)
     return report.raise_if_failed() if raises else report
 
 
@@ -99,7 +110,7 @@ def _subject(rule: Stage, n: int, f: int, oracle: Aggregate | None, not_promised
     if rule.most_dropped(n) is None:
         excuses["too many NaN"] = "it assumes nothing about the number of faults"
     return Subject(
-        _called(rule),
+        called(rule),
         n,
         f,
         oracle,
@@ -111,7 +122,7 @@ def _subject(rule: Stage, n: int, f: int, oracle: Aggregate | None, not_promised
     )
 
 
-def _called(rule: Stage) -> Callable[[Any], Any]:
+def called(rule: Stage) -> Callable[[Any], Any]:
     """The rule as a function of the rows alone: a rule that draws gets the same generator each time."""
     return lambda X: rule(X, rng=np.random.default_rng(5) if rule.random else None)
 
@@ -133,7 +144,7 @@ def _mean_plan(rule: Stage, n: int) -> Plan:
 
     def test(rng: Rng) -> None:
         X = gaussian(rng, n, COORDINATES)
-        require_close(_called(without)(X), X.mean(axis=0), float(np.abs(X).max()))
+        require_close(called(without)(X), X.mean(axis=0), float(np.abs(X).max()))
 
     return Plan("mean", sentence, test)
 
@@ -151,7 +162,7 @@ def _decides(rule: Stage, n: int) -> Test:
         if rule.most_dropped(len(X)) != 0:
             X[1, 2] = np.nan
         decision = rule.decide(X, rng=np.random.default_rng(5) if rule.random else None)
-        require_close(decision.value, _called(rule)(X), float(np.nanmax(np.abs(X))))
+        require_close(decision.value, called(rule)(X), float(np.nanmax(np.abs(X))))
         known = {*decision.kept, *decision.excluded, *decision.dropped}
         if known != set(range(len(X))):
             raise LawBroken(f"it does not say what became of workers {sorted(set(range(len(X))) - known)}")
