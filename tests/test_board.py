@@ -19,6 +19,7 @@ from holdfast import CWTM, Average, BadInput, BrokenRule, Krum, TooManyFaults
 from holdfast.cli.board import board
 from holdfast.data import Natural
 from holdfast.errors import NoWeightedForm
+from holdfast.experiments import peers
 from holdfast.experiments.board import (
     ATTACKS,
     COUNT,
@@ -41,8 +42,10 @@ from holdfast.experiments.board import (
     summarise,
 )
 from holdfast.experiments.peers import PeerRule
-from holdfast.experiments.scores import ScoreFile, carry_out
-from holdfast.report.board import Place, front, markdown, places, proved
+from holdfast.experiments.pool import carried_out
+from holdfast.experiments.scores import ScoreFile, carry_out, meet_hostile
+from holdfast.guarantees.bounds import number
+from holdfast.report.board import Place, failures, front, markdown, places, proved
 from holdfast.testing import find_aggregator
 from holdfast.twophase import Mean2P
 from tests.children import WIDE
@@ -134,6 +137,16 @@ class TestPlan:
         assert found is not None
         assert (found["attack"], found["worst"]) == ("SF", 0.0)
 
+    def test_a_row_says_which_trainings_failed(self) -> None:
+        *_, (_, _, scores) = walk(CWTM(f=1), lambda job: 0.5, lambda job: 0.9)
+        lost = next(job for job in scores if job.stage == "attack" and job.attack == "SF")
+        scores[lost] = {"failed": "it gave no answer."}
+        found = summarise("scene", "row", CWTM(f=1), scores)
+        assert found is not None
+        assert found["failed"] == ("it gave no answer.",)
+        place = Place("row", 0.9, 0.0, 0.0, 0.0, "SF", "1", "2", 0.1, "17 of 17", 0.1, 0.9, found["failed"])
+        assert failures([place]) == ["row: 1 training failed and counted as accuracy 0; the first: it gave no answer."]
+
 
 @pytest.mark.usefixtures("few")
 class TestMeasuring:
@@ -167,6 +180,28 @@ class TestMeasuring:
         text = markdown("tiny", TINY, [place])
         assert "| **Average** |" in text
         assert f"{place.worst:.3f}" in text
+        certified = [line["kappa"] for job, line in file.read().items() if job.stage == "attack"]
+        assert place.largest == ("unbounded" if None in certified else number(max(certified)))
+        assert place.hostile == "-"  # nobody has let it meet them
+
+    def test_a_row_meets_the_hostile_rounds_once(self, tmp_path: Path) -> None:
+        file, rows = ScoreFile(tmp_path), {"a": "MeanwO(f={f})", "b": "Average()", "c": "Mean2P(f={f})"}
+        found = dict(meet_hostile(file, rows))
+        assert list(meet_hostile(file, rows)) == []
+        assert [len(found[name]["broken"]) for name in rows] == [0, 13, 0]
+        assert {line["rounds"] for line in file.hostile().values()} == {17}
+
+    def test_a_round_costs_processor_time_without_its_evaluation(self, tmp_path: Path) -> None:
+        run = replace(TINY.run(Average(), NONE, 0, 0.1, 0.0), rounds=6, every=3)
+        (_, *_, news) = carried_out({"a": (run, None)}, 1, certify=["a"])
+        assert news.cost is not None
+        assert news.cost > 0
+        assert news.result is not None
+        assert all("kappa" in line for line in news.result.lines)
+        (_, *_, news) = carried_out({"a": (replace(run, rounds=1), None)}, 1)
+        assert news.cost is None
+        assert news.result is not None
+        assert not any("kappa" in line for line in news.result.lines)
 
     def test_a_training_that_fails_is_noted_and_tried_again_when_asked(self, tmp_path: Path) -> None:
         too_much = {"tiny": replace(TINY, validation=10**6)}
@@ -254,6 +289,13 @@ class TestPeers:
     def test_an_answer_that_is_none(self, own: Path, name: str) -> None:
         with pytest.raises(BrokenRule, match="an aggregate is an array of 5 finite numbers"):
             PeerRule(name=f"{own}:{name}", f=1)(np.ones((4, 5)))
+
+    def test_a_call_that_does_not_end_is_ended(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(peers, "SECONDS", 0.1)
+        file = tmp_path / "endless.py"
+        file.write_text("def endless(X):\n    while True:\n        pass\n")
+        with pytest.raises(BrokenRule, match=r"gave no answer within 0\.1 seconds of processor time"):
+            PeerRule(name=f"{file}:endless", f=1)(np.ones((4, 5)))
 
     def test_weights_are_refused(self, own: Path) -> None:
         with pytest.raises(NoWeightedForm):

@@ -16,7 +16,24 @@ import numpy as np
 import pytest
 
 import holdfast.testing
-from holdfast import CWM, CWTM, MDA, NNM, Average, BadInput, BrokenRule, Krum, Mean2P, MeanwO, MoNNA, MultiKrum
+from holdfast import (
+    CWM,
+    CWTM,
+    MDA,
+    NNM,
+    Average,
+    BadInput,
+    Ballot,
+    BrokenRule,
+    Krum,
+    Mean2P,
+    MeanwO,
+    MoNNA,
+    MultiKrum,
+    Numeric,
+    OuterMean,
+    TwoPhase,
+)
 from holdfast.attacks import Attack, Empire, NaN, View
 from holdfast.rules.base import CoordinateRule, DistanceRule, Tolerance, value
 from holdfast.testing import (
@@ -29,6 +46,7 @@ from holdfast.testing import (
     find_aggregator,
 )
 from holdfast.testing.hostile import CASES
+from holdfast.testing.votes import play_round
 from holdfast.training import Functions, Run, train
 from tests.oracles import oracle
 from tests.test_attacks import EVERY, SEARCHES
@@ -63,6 +81,31 @@ def test_every_attack_passes(attack: Any) -> None:
 
 def test_an_attack_that_searches_passes() -> None:
     assert check_attack(SEARCHES[0], f=1).ok
+
+
+@pytest.mark.parametrize("election", [Ballot(), Numeric(), Numeric(proximal=0.05)])
+def test_a_two_phase_rule_passes_in_whole_rounds(election: Any) -> None:
+    found = check_rule(TwoPhase(MeanwO(2), OuterMean(2), election))
+    assert named(found, "too many NaN").status is Status.PASSED
+    assert named(found, "constant").status is Status.NOT_APPLICABLE
+    excused = [check.name for check in found.having(Status.NOT_PROMISED)]
+    assert excused in ([], ["scaling"])
+    assert election.proximal or not excused
+
+
+def test_two_candidates_that_both_follow_the_liars_are_caught() -> None:
+    assert {"far rows", "1e300"} <= failed(check_rule(TwoPhase(Greedy(f=2), Greedy(f=2)), raises=False))
+
+
+def test_workers_vote_for_the_nearer_candidate() -> None:
+    X = np.array([[0.0], [0.0], [0.0], [0.0], [10.0], [11.0], [12.0]])  # four at the place that Outer gives up
+    rule = TwoPhase(MeanwO(3), OuterMean(3))
+    both = rule.propose(X)
+    near, far = sorted((both.inner.value, both.outer.value), key=abs)
+    assert near == 0
+    assert play_round(rule, X) == near
+    assert play_round(rule, 20 - X) == 20 - near
+    assert far != near
 
 
 def test_a_sound_function_passes_as_an_aggregator() -> None:
@@ -196,6 +239,16 @@ class Raises(DistanceRule):
 @value
 class MeanWithoutF(DistanceRule):
     """The mean, which claims nothing."""
+
+    def weights(self, D: Array, rng: Any = None) -> Array:
+        return np.full(D.shape[1], 1 / D.shape[1])
+
+
+@value
+class Greedy(DistanceRule):
+    """The mean, which claims to withstand f."""
+
+    f: Tolerance
 
     def weights(self, D: Array, rng: Any = None) -> Array:
         return np.full(D.shape[1], 1 / D.shape[1])
@@ -488,7 +541,7 @@ def _any(given: Any) -> Any:
     ("ask", "words"),
     [
         (lambda: check_rule(NNM(2)), "check_rule takes a rule that answers with one vector"),
-        (lambda: check_rule(_any(Mean2P(2))), "check_rule takes a rule that answers with one vector"),
+        (lambda: check_rule(Mean2P(2), f=3), "tolerates 2, but f = 3 was given"),
         (lambda: check_rule(_any("MeanwO(f=2)")), "check_rule takes a rule"),
         (lambda: check_rule(MeanwO(2), f=3), "tolerates 2, but f = 3 was given"),
         (lambda: check_rule(MeanwO(2), n=4), "need at least 5 workers"),

@@ -18,7 +18,7 @@ from holdfast.disk import write_text
 from holdfast.errors import BadInput
 from holdfast.experiments.board import LARGE, PEERS, SCENES, VERSION, Job, count_all, rule_of, run_of
 from holdfast.experiments.scores import MEASURED, ScoreFile, carry_out, meet_hostile, select
-from holdfast.report.board import HEADS, Place, draw, front, markdown, places
+from holdfast.report.board import HEADS, Place, draw, failures, front, markdown, places
 from holdfast.testing import find_aggregator
 from holdfast.training import train
 
@@ -130,6 +130,8 @@ def show(
         for name, some in found.items():
             if some:
                 Screen().print(table(name, some))
+                for sentence in failures(some):
+                    say(sentence)
     elif out.suffix == ".md":
         texts = (markdown(name, {**SCENES, **LARGE}[name], some) for name, some in found.items() if some)
         write_text(out, "\n".join(texts))

@@ -248,6 +248,7 @@ def summarise(scene: str, row: str, rule: Any, scores: Scores) -> dict[str, Any]
         "low": min(full[worst]),
         "high": max(full[worst]),
         "attack": worst,
+        "failed": tuple(str(score["failed"]) for score in mine.values() if "failed" in score),
     }
 
 

@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from holdfast.contract import Stage
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, plural
 from holdfast.experiments.board import NONE, Reader, Scene, read_catalogue, rows_in, summarise
 from holdfast.experiments.peers import PeerRule
 from holdfast.experiments.scores import ScoreFile
@@ -53,6 +53,8 @@ class Place:
         How many of the hostile rounds it held.
     lr, momentum : float
         What validation chose.
+    failed : tuple of str
+        Why trainings failed, a sentence for each.
     """
 
     row: str
@@ -67,6 +69,7 @@ class Place:
     hostile: str
     lr: float
     momentum: float
+    failed: tuple[str, ...] = ()
 
     def cells(self) -> tuple[str, ...]:
         """Return the row of the table."""
@@ -145,6 +148,16 @@ def _beats(one: Place, other: Place) -> bool:
     return mine != theirs and mine[0] >= theirs[0] and mine[1] >= theirs[1]
 
 
+def failures(found: Iterable[Place]) -> list[str]:
+    """A sentence for each row of which trainings failed: how many, and why the first did."""
+    return [
+        f"{one.row}: {len(one.failed)} {plural(len(one.failed), 'training')} failed and counted as accuracy 0; "
+        f"the first: {one.failed[0]}"
+        for one in found
+        if one.failed
+    ]
+
+
 def markdown(name: str, scene: Scene, found: Sequence[Place]) -> str:
     """The table of a scene; rows on the front are bold."""
     best = front(found)
@@ -153,6 +166,7 @@ def markdown(name: str, scene: Scene, found: Sequence[Place]) -> str:
     for one in found:
         row, *rest = (cell.replace("~", r"\~") for cell in one.cells())
         lines.append("| " + " | ".join([f"**{row}**" if one.row in best else row, *rest]) + " |")
+    lines += [text for sentence in failures(found) for text in ("", sentence)]
     return "\n".join(lines) + "\n"
 
 
