@@ -57,6 +57,8 @@ class Round:
     kappa : float or None
         Certified, if it was asked for: for every set of workers that could be the honest ones, the squared distance of
         the aggregate to their mean is at most this number of their variances. None where nothing is proved.
+    age : str
+        If replies come late, one letter for each worker: from how many rounds ago its model was, + above 9, . absent.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class Round:
     margin: float | None = None
     events: tuple[str, ...] = field(default_factory=tuple)
     kappa: float | None = None
+    age: str = ""
 
 
 def rashb(run: Run, task: Task, state: State | None = None, certify: bool = False) -> Iterator[Round]:
@@ -117,11 +120,18 @@ def rashb(run: Run, task: Task, state: State | None = None, certify: bool = Fals
         try:
             decision = _decided(run, task, sent, state, t)
         except BadInput as refusal:
-            yield _skipped(state, sent, t, refusal)
+            yield _skipped(run, state, sent, t, refusal)
             continue
         events = (*sent.events, *_noted(sent, decision), *state.move(run, decision.value, t))
         kappa = certified(run, sent, decision) if certify else None
-        yield Round(t, *_describe_decision(run, sent, decision), norm=_norm(decision.value), events=events, kappa=kappa)
+        yield Round(
+            t,
+            *_describe_decision(run, sent, decision),
+            norm=_norm(decision.value),
+            events=events,
+            kappa=kappa,
+            age=_ages(run, sent),
+        )
 
 
 def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: bool = False) -> Iterator[Round]:
@@ -170,7 +180,7 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: b
         try:
             candidates = run.rule.propose(_read(run, task, sent, state), rng=generator(run, RULE, t), start=sent.start)
         except BadInput as refusal:
-            yield _skipped(state, sent, t, refusal)
+            yield _skipped(run, state, sent, t, refusal)
             continue
         models = [state.stepped(run, decided.value, t) for decided in (candidates.inner, candidates.outer)]
         losses = task.losses(models, sent.who, t)
@@ -195,6 +205,7 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: b
             margin=finite_or_none(margin),
             events=events,
             kappa=certified(run, sent, decision) if certify else None,
+            age=_ages(run, sent),
         )
 
 
@@ -216,12 +227,12 @@ def certified(run: Run, sent: Sent, decision: Decision) -> float | None:
         return None
 
 
-def _skipped(state: State, sent: Sent, t: int, refusal: BadInput) -> Round:
+def _skipped(run: Run, state: State, sent: Sent, t: int, refusal: BadInput) -> Round:
     """A round without a step; the log says it once in a training."""
     level = logging.INFO if state.skipped else logging.WARNING
     log.log(level, "round %d is skipped: %s", t, refusal)
     state.round, state.skipped = t + 1, True
-    return Round(t, events=(*sent.events, f"skipped: {refusal}"))
+    return Round(t, events=(*sent.events, f"skipped: {refusal}"), age=_ages(run, sent))
 
 
 def _decided(run: Run, task: Task, sent: Sent, state: State, t: int) -> Decision:
@@ -237,7 +248,7 @@ def _decided(run: Run, task: Task, sent: Sent, state: State, t: int) -> Decision
 
 def _read(run: Run, task: Task, sent: Sent, state: State) -> Updates:
     """The messages, to be decided about; refusals name the workers, not their places in the round."""
-    masses = declared_masses(run, task, sent.who)
+    masses = declared_masses(run, task, sent.who, sent.ages)
     return read(sent.rows, repr(run.rule), like=state.model, names=sent.who.tolist(), weights=masses)
 
 
@@ -264,6 +275,16 @@ def _describe_decision(run: Run, sent: Sent, decision: Decision) -> tuple[str, f
     total = float(decision.weights.sum())
     lied = float(decision.weights[sent.who >= run.honest].sum())
     return "".join(letters), round(lied / total, 6) if total else None
+
+
+def _ages(run: Run, sent: Sent) -> str:
+    """How old each worker's reply is, one letter per worker; empty if all are of this round."""
+    if sent.ages is None:
+        return ""
+    letters = ["."] * run.workers
+    for worker, age in zip(map(int, sent.who), map(int, sent.ages), strict=True):
+        letters[worker] = str(age) if age < 10 else "+"
+    return "".join(letters)
 
 
 def _noted(sent: Sent, decision: Decision) -> list[str]:

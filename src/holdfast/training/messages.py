@@ -11,12 +11,13 @@ from holdfast.attacks import View
 from holdfast.attacks.base import lengths
 from holdfast.attacks.sent import is_finite, list_messages, read_rows, require_finite
 from holdfast.errors import BadInput
+from holdfast.training.late import Late
 from holdfast.training.run import Run
 from holdfast.training.samples import ALIKE, weighs_alike
 from holdfast.training.state import State
 from holdfast.training.task import Task, TrustedTask
 
-PRESENT, RULE, ATTACK, VOTE, BATCH, BALLOT, PROBE = range(1, 8)  # purposes of draws, each a stream of its own
+PRESENT, RULE, ATTACK, VOTE, BATCH, BALLOT, PROBE, LATE = range(1, 9)  # purposes of draws, each a stream of its own
 
 
 def generator(run: Run, purpose: int, t: int) -> np.random.Generator:
@@ -26,12 +27,16 @@ def generator(run: Run, purpose: int, t: int) -> np.random.Generator:
 
 @dataclass(frozen=True, eq=False)
 class Sent:
-    """The messages of a round: `rows[k]` came from worker `who[k]`; `start` is where rules begin."""
+    """The messages of a round: `rows[k]` came from worker `who[k]`; `start` is where rules begin.
+
+    `ages[k]` is how many rounds ago the model was sent from which it was computed; None: all are of this round.
+    """
 
     who: np.ndarray
     rows: Any
     events: tuple[str, ...]
     start: np.ndarray | None
+    ages: np.ndarray | None = None
 
 
 def gather(run: Run, task: Task, state: State, t: int) -> Sent:
@@ -53,22 +58,35 @@ def gather(run: Run, task: Task, state: State, t: int) -> Sent:
         there = np.array([int(worker) not in failed for worker in who])
         who, rows = who[there], rows[there]
     rows = state.remember(run, who, _shortened(rows, run.clip))
+    who, rows, ages = _arrived(run, state, who, rows, t)
+    if ages is not None and not len(who):
+        events.append(f"waits: fewer replies than the {run.rule.least()} that {run.rule!r} needs")
     start = starting_point(run, task, state, t)
     h = int((who < run.honest).sum())
     if h in (0, len(who)):
         if h == 0 and len(who):
             events.append("nobody honest is present: the liars sent their own updates")
-        return Sent(who, rows, tuple(events), start)
+        return Sent(who, rows, tuple(events), start, ages)
     lies = _lies(run, task, state, who, rows, start, t)
     if isinstance(lies, np.ndarray) and lies.shape == rows[h:].shape and lies.dtype.kind in "fiu":
         with np.errstate(over="ignore"):
             rows[h:] = lies
-        return Sent(who, rows, tuple(events), start)
+        return Sent(who, rows, tuple(events), start, ages)
     messages = list_messages(lies)
     if len(messages) > len(who) - h:
         events.append(f"{len(messages) - len(who) + h} messages too many from the liars, not read")
     messages = (messages + [None] * len(who))[: len(who) - h]
-    return Sent(who, [*rows[:h], *messages], tuple(events), start)
+    return Sent(who, [*rows[:h], *messages], tuple(events), start, ages)
+
+
+def _arrived(
+    run: Run, state: State, who: np.ndarray, rows: np.ndarray, t: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Whose replies are there, with the rows and their ages: the honest ones may be late, Byzantine ones never are."""
+    if state.mail is None or not isinstance(run.late, Late):
+        return who, rows, None
+    honest, draws = int((who < run.honest).sum()), generator(run, LATE, t)
+    return run.late.exchange(state.mail, who, rows, t, draws, honest=honest, need=run.rule.least())
 
 
 def starting_point(run: Run, task: Task, state: State, t: int) -> np.ndarray | None:

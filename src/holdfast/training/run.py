@@ -19,18 +19,20 @@ from holdfast.errors import BadInput, article
 from holdfast.rules import FLTrust, MoNNA
 from holdfast.rules.base import Stage
 from holdfast.spec import parse
+from holdfast.training.late import LATE, Late, OnTime
 from holdfast.training.schedule import SCHEDULES, Constant, Schedule
 from holdfast.training.server import SERVERS, SGD, ServerOptimiser
 from holdfast.twophase import AGGREGATORS, TwoPhase
 from holdfast.values import Value
 
-TEXTS: dict[str, tuple[Mapping[str, Any], type, str]] = {
+TEXTS: dict[str, tuple[Mapping[str, Any], Any, str]] = {
     "rule": (AGGREGATORS, object, "rule"),
     "attack": (NAMED, Attack, "attack"),
     "voter": (VOTERS, Voter, "voter"),
     "split": (SPLITS, Value, "split"),
     "schedule": (SCHEDULES, Schedule, "schedule"),
     "server": (SERVERS, ServerOptimiser, "server optimiser"),
+    "late": (LATE, OnTime | Late, "delay"),
 }
 COUNTS = {
     "workers": 1,
@@ -44,7 +46,7 @@ COUNTS = {
     "threads": 1,
 }
 OPTIONAL = {"draw": 0, "train": 1, "test": 1, "present": 1, "vote_batch": 1, "declared": 1, "validation": 1, "root": 1}
-LATER = ("weights", "declared", "holders", "validation", "server", "root")
+LATER = ("weights", "declared", "holders", "validation", "server", "root", "late")
 """Fields that older records do not have; at their defaults they stay out of a record."""
 CHOICES = {"weights": ("equal", "samples"), "holders": ("all", "honest")}
 BASES = {"rule": "DistanceRule or CoordinateRule of holdfast.rules.base", "attack": "Attack of holdfast.attacks"}
@@ -147,6 +149,9 @@ class Run:
         How many training images the server has of its own. They are drawn from the workers' images, and no worker
         trains on them. Rules with a start, such as `FLTrust()`, start from the server's gradient on these images, with
         the workers' momentum.
+    late : Late or str
+        "OnTime()", or which replies come late and what a round does then: "Late(share=0.4, wait=14)" of
+        `holdfast.training.late`.
 
     Raises
     ------
@@ -203,6 +208,7 @@ class Run:
     validation: int | None = None
     server: Any = field(default=SGD())
     root: int | None = None
+    late: Any = field(default=OnTime())
 
     def __post_init__(self) -> None:
         for name, (catalogue, kind, noun) in TEXTS.items():
@@ -253,10 +259,9 @@ class Run:
         rules = (self.rule.inner, self.rule.outer) if isinstance(self.rule, TwoPhase) else (self.rule,)
         stages = [stage for rule in rules for stage in rule.stages()]
         for pivot in (stage.pivot for stage in stages if isinstance(stage, FLTrust | MoNNA)):
-            if pivot is not None and (pivot >= self.workers or self.present is not None):
-                why = (
-                    "it may be absent, since present is given" if self.present else f"there are {self.workers} workers"
-                )
+            absent = "present" if self.present else "late" if self.late != OnTime() else ""
+            if pivot is not None and (pivot >= self.workers or absent):
+                why = f"it may be absent, since {absent} is given" if absent else f"there are {self.workers} workers"
                 raise BadInput(f"Run was given {self.rule!r}, which trusts worker {pivot}; {why}.")
         if FLTrust() in stages and self.root is None:
             raise BadInput(
@@ -274,6 +279,10 @@ class Run:
                 "leave steps at 1."
             )
         n, least = self.present or self.workers, self.rule.least()
+        if isinstance(self.late, Late) and self.late.wait > n:
+            raise BadInput(f"Run was given {self.late!r} and {n} workers in a round; wait is at most {n}.")
+        if isinstance(self.late, Late) and self.late.wait and not self.late.again:
+            n = self.late.wait
         if n < least:
             raise BadInput(f"{self.rule!r} was given {n} workers; it needs at least {least}.")
 

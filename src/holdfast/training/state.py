@@ -11,6 +11,7 @@ import numpy as np
 from holdfast.disk import open_regular, write_whole
 from holdfast.errors import BadInput
 from holdfast.npz import read_arrays
+from holdfast.training.late import Numbers, to_arrays, to_mailbox
 from holdfast.training.run import Run
 from holdfast.training.task import Task
 
@@ -37,6 +38,8 @@ class State:
         What the server's optimiser remembers, one row for each moment.
     trusted : numpy.ndarray or None
         The momentum of the server's own gradient, if it has images and there is momentum.
+    mail : Mailbox or None
+        The replies that wait for a round, if replies come late.
 
     Notes
     -----
@@ -60,6 +63,7 @@ class State:
     skipped: bool = False
     memory: np.ndarray | None = None
     trusted: np.ndarray | None = None
+    mail: Numbers | None = None
 
     @staticmethod
     def first(run: Run, task: Task) -> State:
@@ -80,7 +84,8 @@ class State:
         model = task.start()
         momenta = np.zeros((run.workers, len(model)), model.dtype) if run.momentum else None
         trusted = np.zeros_like(model) if run.momentum and run.root else None
-        return State(model, np.zeros(len(model)), momenta, memory=run.server.begin(model), trusted=trusted)
+        memory, mail = run.server.begin(model), run.late.mailbox()
+        return State(model, np.zeros(len(model)), momenta, memory=memory, trusted=trusted, mail=mail)
 
     def trust(self, run: Run, gradient: np.ndarray) -> np.ndarray:
         """Return where rules start: the server's own gradient, with the momentum that workers have.
@@ -233,7 +238,9 @@ class State:
         path : Path
             The file.
         """
-        held = {name: value for name, value in vars(self).items() if value is not None and name != "skipped"}
+        left_out = ("skipped", "mail")
+        held = {name: value for name, value in vars(self).items() if value is not None and name not in left_out}
+        held |= to_arrays(self.mail) if self.mail else {}
         write_whole(path, lambda file: np.savez(file, **held), sync=True)
 
     @staticmethod
@@ -263,7 +270,10 @@ class State:
             if arrays["round"].dtype.kind != "i" or arrays["round"] < 1:
                 raise ValueError("its round is none")
             arrays["round"] = int(arrays["round"])
-            state = State(**arrays)
+            mail = first.mail if first else None
+            if mail:
+                mail = to_mailbox(arrays.pop("letters"), arrays.pop("marks"), keeps=mail.keeps)
+            state = State(**arrays, mail=mail)
             if not np.isfinite(state.model).all():
                 raise ValueError("its model is not finite")
             if state.memory is not None and not np.isfinite(state.memory).all():

@@ -302,6 +302,8 @@ def rounds(run: Run, task: Task, state: State, *, certify: bool = False) -> Iter
         line: Line = {**asdict(record), "events": list(record.events)}
         if not certify:
             del line["kappa"]
+        if state.mail is None:
+            del line["age"]
         if state.round % run.every == 0 or state.round == run.rounds:
             line["evaluation"] = to_json(task.evaluate(state.model.copy()), "an evaluation")
             if state.round == run.rounds:
