@@ -12,7 +12,7 @@ from holdfast.rules import CATALOGUE
 
 SOURCE = Path(holdfast.__file__).parent
 ORDER = [
-    {"disk", "errors", "lazy", "npz", "renamed"},
+    {"disk", "errors", "lazy", "mailbox", "npz", "renamed"},
     {"arrays", "checks", "definitions", "elsewhere", "figures", "journal", "jsonable"},
     {"arguments"},
     {"choice", "places", "structure", "values"},
