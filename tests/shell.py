@@ -30,10 +30,23 @@ SHORTER: list[tuple[str, list[str]]] = [  # the last of a repeated option counts
     (r"holdfast sweep (?!.*--dry-run|byzfl)", ["--only", "seed=0", "--only", "attack=SignFlip*", "--jobs", "2"]),
     (r"holdfast paper run", ["--help"]),  # hours, days; tests/test_paper.py runs some of it
     (r"holdfast paper show", ["--store", "results/paper/runs.jsonl"]),
+    (r"holdfast board run", ["--help"]),  # hours; tests/test_board.py runs a small one
+    (r"holdfast board add byzfl", ["--help"]),  # ByzFL need not be there
+    (r"holdfast board show", ["--folder", "results/board"]),
     (r"holdfast (play|watch)", ["--help"]),  # they serve until somebody stops them; tests/test_web.py asks them
     (r"holdfast .*--cluster", ["--help"]),  # needs a cluster; tests/test_cluster.py has one
     (r"holdfast .*--get", ["--help"]),  # downloads; tests/test_download.py does so from this machine
 ]
+CROWD = """import numpy as np
+from holdfast.rules.base import DistanceRule, Tolerance, value
+
+@value
+class Crowd(DistanceRule):
+    f: Tolerance
+
+    def weights(self, D, rng=None):
+        return np.full(len(D), 1 / len(D))
+"""
 LOOKED_AT = {
     "make": "installs, or takes minutes: the target is there",
     "pip": "changes the environment: extras and files are there",
@@ -61,6 +74,7 @@ def given(folder: Path) -> None:
     small = {"nb_steps": 2, "nb_honest_clients": 4, "f": [1], "data_distribution": {"name": "iid"}}
     named = {"aggregator": {"name": "TrMean"}, "attack": {"name": "SignFlipping"}}
     (folder / "config.json").write_text(json.dumps({"benchmark_config": small, **named}))
+    (folder / "my_rule.py").write_text(CROWD)
     (folder / "FOLDER").mkdir()
     (folder / "results").symlink_to(ROOT / "results")
 

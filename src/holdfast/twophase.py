@@ -199,6 +199,18 @@ class TwoPhase(Value):
         return elect(candidates, reports, self.election, margin=margin)
 
 
+def claimed(rule: Stage | TwoPhase) -> int | None:
+    """How many Byzantine workers a rule claims to tolerate; None if it has no f.
+
+    >>> claimed(Mean2P(f=2)), claimed(MeanwO(f=1)), claimed(TwoPhase(CATALOGUE["CWM"](), CATALOGUE["CWM"]()))
+    (2, 1, None)
+    """
+    if not isinstance(rule, TwoPhase):
+        return rule.tolerance()
+    without = rule.inner.tolerance() is None and rule.outer.tolerance() is None
+    return None if without else rule.tolerance()
+
+
 @explained
 def Cent2P(f: int) -> TwoPhase:  # noqa: N802 - the paper's name
     r"""The paper's Cent2P: CenterwO against OuterCenter, by ballot.

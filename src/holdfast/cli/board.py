@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -16,8 +17,23 @@ from holdfast.cli.wide import Screen, say
 from holdfast.data import load
 from holdfast.disk import write_text
 from holdfast.errors import BadInput
-from holdfast.experiments.board import LARGE, PEERS, SCENES, VERSION, Job, count_all, rule_of, run_of
-from holdfast.experiments.scores import MEASURED, ScoreFile, carry_out, meet_hostile, select
+from holdfast.experiments.board import (
+    ATTACKS,
+    LARGE,
+    PEERS,
+    SCENES,
+    VERSION,
+    Job,
+    Reader,
+    Scene,
+    count_all,
+    require_fit,
+    rows_in,
+    rule_of,
+    run_of,
+)
+from holdfast.experiments.measuring import MEASURED, carry_out, current, meet_hostile, select
+from holdfast.experiments.scores import ScoreFile
 from holdfast.report.board import HEADS, Place, draw, failures, front, markdown, places
 from holdfast.testing import find_aggregator
 from holdfast.training import train
@@ -60,15 +76,23 @@ def run(
     """
     scores = ScoreFile(folder)
     scenes, rows = select(LARGE if large else SCENES, scene, "scene"), select(scores.rows(), row, "row")
-    rows = rows if row else dict(_with_libraries(rows))
     read = partial(reader, own_code=own_code)
-    if retry_failed:
-        scores.forget_failed()
-    there = sum(job.scene in scenes and job.row in rows for job in scores.read())
-    many = count_all(rows, scenes, read)
+    rows = {name: text for name, text in rows.items() if _can_run(name, text, scenes, read, asked=bool(row))}
+    lines, many = scores.read(), count_all(rows, scenes, read)
+    there = sum(len(current(lines, name, one, dict(rows_in(rows, one, read)))) for name, one in scenes.items())
     say(f"{many:,} trainings, {there:,} of them done: {len(rows)} rows in {len(scenes)} scenes")
     if dry_run:
         return
+    with scores.held():
+        if retry_failed:
+            scores.forget_failed(scenes, rows)
+        _measure(scores, rows, scenes, read, data, jobs)
+
+
+def _measure(
+    scores: ScoreFile, rows: dict[str, str], scenes: dict[str, Scene], read: Reader, data: Path | None, jobs: int
+) -> None:
+    """The hostile rounds and the trainings that are missing, each with a line on the screen."""
     for one in scenes.values():
         load(one.data, data)  # a sentence at once, if it is not there
     try:
@@ -81,16 +105,18 @@ def run(
         raise typer.Abort from None
 
 
-def _with_libraries(rows: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """The rows that can run here; says which ones need a library that is not installed."""
-    for name, text in rows.items():
-        try:
-            if text.startswith(PEERS):
-                find_aggregator(text, f=1)
-        except BadInput as missing:
-            say(f"{name} is left out: {missing}", err=True)
-        else:
-            yield name, text
+def _can_run(name: str, text: str, scenes: dict[str, Scene], read: Reader, *, asked: bool) -> bool:
+    """Whether a row can run here: its library is there, and it fits a scene. If not, say why; if asked for, raise."""
+    try:
+        if text.startswith(PEERS):
+            find_aggregator(text, f=1)
+        require_fit(text, scenes, read)
+    except BadInput as why:
+        if asked:
+            raise
+        say(f"{name} is left out: {why}", err=True)
+        return False
+    return True
 
 
 @board.command(epilog="Example:  holdfast board add 'NNM(f={f}) >> PTM(f={f})'")
@@ -103,10 +129,12 @@ def add(
 
     A rule of your own is named by its file, as my_rule.py:Crowd(f={f}). This runs the code of the file.
     """
-    rule_of(rule, 1, parse_own)
+    if rule.startswith(PEERS):
+        find_aggregator(rule, f=1)
+    require_fit(rule, SCENES, parse_own)
     ScoreFile(folder).add_row(name or rule, rule)
     more = " --own-code" if names_code(rule) and not rule.startswith(PEERS) else ""
-    say(f"added; holdfast board run --row '{name or rule}' --folder {folder}{more} measures it")
+    say(f"added; holdfast board run --row {quote(name or rule)} --folder {quote(str(folder))}{more} measures it")
 
 
 @board.command(epilog="Example:  holdfast board show")
@@ -123,7 +151,8 @@ def show(
     better in one accuracy and at least as good in the other.
     """
     scores, read = ScoreFile(folder), partial(reader, own_code=own_code)
-    found = {name: places(name, scene, scores, read) for name, scene in {**SCENES, **LARGE}.items()}
+    rows = dict(_readable(scores.rows(), read))
+    found = {name: places(name, scene, scores, rows, read) for name, scene in {**SCENES, **LARGE}.items()}
     if not any(found.values()):
         raise BadInput(f"{folder} has no finished row; holdfast board run --folder {folder} measures them.")
     if out is None:
@@ -143,6 +172,17 @@ def show(
         raise BadInput(f"{out} was given; the formats are .md, .svg, .png, .pdf.")
 
 
+def _readable(rows: dict[str, str], read: Reader) -> Iterator[tuple[str, str]]:
+    """The rows whose text can be read here; says which cannot, and why."""
+    for name, text in rows.items():
+        try:
+            rule_of(text, 1, read)
+        except BadInput as why:
+            say(f"{name} is left out: {why}", err=True)
+        else:
+            yield name, text
+
+
 @board.command(epilog="Example:  holdfast board replay 3f2a --folder results/board")
 def replay(
     key: Annotated[str, typer.Argument(help="The beginning of a training's key, as its line has it.")],
@@ -155,7 +195,9 @@ def replay(
     lines = {job: line for job, line in scores.read().items() if str(line.get("key", "")).startswith(key)}
     if len(lines) != 1:
         raise BadInput(f"{len(lines)} lines of {scores.path} have a key that begins with {key!r}; give one of them.")
-    (job, line), scenes = *lines.items(), {**SCENES, **LARGE}
+    (job, line), scenes, rows = *lines.items(), {**SCENES, **LARGE}, scores.rows()
+    if job.scene not in scenes or job.row not in rows or job.attack not in ATTACKS:
+        raise BadInput(f"the line {key} is of {described(job)}, which this board does not have.")
     rule = rule_of(scores.rows()[job.row], scenes[job.scene].byzantine, partial(reader, own_code=own_code))
     final = train(run_of(job, rule, scenes), data=data).final
     again = {name: None if final.get(name) is None else round(float(final[name]), 4) for name in MEASURED}

@@ -137,13 +137,28 @@ def standardise_images(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDAr
             raise BadInput(
                 f"standardise_images was given images of shapes {train.shape[1:]} and {other.shape[1:]}; give one."
             )
-    mean = train.mean(axis=0, dtype=np.float64)
-    square = np.zeros_like(mean)
-    for start in range(0, len(train), CHUNK):
-        square += ((train[start : start + CHUNK] - mean) ** 2).sum(axis=0)
     constant = train.min(axis=0) == train.max(axis=0)
-    scale = np.where(constant, 0, 1 / np.sqrt(np.where(constant, 1, square / len(train))))
+    with np.errstate(all="ignore"):
+        mean = train.mean(axis=0, dtype=np.float64)
+        square = np.zeros_like(mean)
+        for start in range(0, len(train), CHUNK):
+            square += ((train[start : start + CHUNK] - mean) ** 2).sum(axis=0)
+        scale = np.where(constant, 0, 1 / np.sqrt(np.where(constant, 1, square / len(train))))
+        if (odd := ~constant & ((scale == 0) | ~np.isfinite(scale))).any():  # squares that left float64
+            scale[odd] = 1 / _deviation(train[:, odd], mean[odd])
+    if not (np.isfinite(mean).all() and np.isfinite(scale).all()):
+        raise BadInput(
+            f"standardise_images was given numbers between {train.min():.3g} and {train.max():.3g}, whose mean or "
+            "deviation has no place in float64; scale them first."
+        )
     return tuple(_scaled(images, mean, scale) for images in (train, *others))
+
+
+def _deviation(columns: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The standard deviation, in units of the largest difference."""
+    off = columns - mean
+    unit = np.abs(off).max(axis=0)
+    return np.asarray(unit * np.sqrt(np.square(off / unit).mean(axis=0)))
 
 
 def _scaled(images: NDArray[Any], mean: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float32]:

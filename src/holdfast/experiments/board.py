@@ -1,8 +1,8 @@
 """The board: a pinned, versioned set of trainings by which rules are compared; what each rule still has to run.
 
-A rule runs through four stages in every scene. `tune`: the learning rate and the momentum are chosen on validation
+A rule runs through three stages in every scene. `tune`: the learning rate and the momentum are chosen on validation
 images, against three attacks. `attack`: every attack with one seed. `repeat`: no attack and the three worst, with two
-more seeds. Test images have no part in the choice.
+more seeds. All seeds share one division of the images, so test images have no part in the choice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from holdfast.experiments.peers import PeerRule
 from holdfast.kinds import has_weighted_form
 from holdfast.spec import parse
 from holdfast.training import Run
-from holdfast.twophase import AGGREGATORS, TwoPhase
+from holdfast.twophase import AGGREGATORS, TwoPhase, claimed
 
 VERSION = "v1"
 ROWS: dict[str, str] = {
@@ -81,6 +81,7 @@ ATTACKS: dict[str, Any] = {
     "Canvass": Canvass(),
     COUNT: SignFlip(),
 }
+DIVISION = 0  # the seed by which the images of a scene are dealt, the same in all stages
 DECLARED = 10**9  # samples that a liar says it has
 TUNED_AGAINST = ("ALIE", "MinMax", "Empire~")
 POINTS = tuple(product((0.05, 0.2, 0.5), (0.0, 0.9)))  # learning rates and momenta
@@ -102,6 +103,7 @@ class Scene:
     def run(self, rule: Any, attack: str, seed: int, lr: float, momentum: float) -> Run:
         """One training. Byzantine workers hold no data of their own."""
         fields: dict[str, Any] = {"rounds": 100, "every": 100, "batch": 16, "probe": 0, "holders": "honest"}
+        fields["draw"] = DIVISION
         if attack == COUNT:
             fields |= {"weights": "samples", "declared": DECLARED}
         fields |= {"validation": self.validation, **self.changes}
@@ -171,14 +173,22 @@ def read_catalogue(text: str) -> Any:
 
 
 def rule_of(text: str, f: int, read: Reader = read_catalogue) -> Any:
-    """The rule of a row for f Byzantine workers."""
-    return PeerRule(name=text, f=f) if text.startswith(PEERS) else read(text.replace("{f}", str(f)))
+    """The rule of a row for f Byzantine workers; refuses one that tolerates fewer."""
+    if text.startswith(PEERS):
+        return PeerRule(name=text, f=f)
+    rule = read(text.replace("{f}", str(f)))
+    if (tolerated := claimed(rule)) is not None and tolerated < f:
+        raise BadInput(f"the row {text!r} tolerates {tolerated}, and {f} workers are Byzantine; write {{f}} for f.")
+    return rule
 
 
 def attacks_of(rule: Any) -> list[str]:
-    """The attacks that a rule meets: Canvass where there is an election, lied counts where counts have a weight."""
+    """The attacks that a rule meets: Canvass where there is an election, a lied count where counts are capped.
+
+    Counts are capped by the rule's f. A rule without an f has no cap, so nobody should let it count samples.
+    """
     two_phase = isinstance(rule, TwoPhase)
-    weighs = isinstance(rule, Stage) and has_weighted_form(rule)
+    weighs = isinstance(rule, Stage) and rule.tolerance() is not None and has_weighted_form(rule)
     return [name for name in ATTACKS if (name != "Canvass" or two_phase) and (name != COUNT or weighs)]
 
 
@@ -187,21 +197,35 @@ def run_of(job: Job, rule: Any, scenes: Mapping[str, Scene]) -> Run:
     return scenes[job.scene].run(rule, job.attack, job.seed, *job.point)
 
 
-def jobs_of(scene: str, row: str, rule: Any, scores: Scores) -> tuple[str, list[Job]]:
-    """The stage that a row is in, and all jobs of that stage; "done" and none at the end."""
+@dataclass(frozen=True)
+class Plan:
+    """What a row still has to run, or ran: its stage, and the jobs of the stages so far."""
+
+    stage: str
+    tuning: list[Job]
+    first: list[Job] = field(default_factory=list)
+    again: list[Job] = field(default_factory=list)
+
+    def jobs(self) -> list[Job]:
+        """Return the jobs of its stage; none at the end."""
+        return {"tune": self.tuning, "attack": self.first, "repeat": self.again}.get(self.stage, [])
+
+
+def plan_of(scene: str, row: str, rule: Any, scores: Scores) -> Plan:
+    """The plan of a row in a scene; its stage is "done" at the end."""
 
     def job(stage: str, attack: str, seed: int, point: tuple[float, float]) -> Job:
         return Job(scene, row, stage, attack, seed, *point)
 
     tuning = [job("tune", attack, TUNING_SEED, point) for point in POINTS for attack in TUNED_AGAINST]
     if not set(tuning) <= set(scores):
-        return "tune", tuning
+        return Plan("tune", tuning)
     point = chosen_point(tuning, scores)
     first = [job("attack", attack, SEEDS[0], point) for attack in attacks_of(rule)]
     if not set(first) <= set(scores):
-        return "attack", first
+        return Plan("attack", tuning, first)
     again = [job("repeat", attack, seed, point) for attack in (NONE, *worst_of(first, scores)) for seed in SEEDS[1:]]
-    return ("done", []) if set(again) <= set(scores) else ("repeat", again)
+    return Plan("done" if set(again) <= set(scores) else "repeat", tuning, first, again)
 
 
 def chosen_point(tuning: Iterable[Job], scores: Scores) -> tuple[float, float]:
@@ -224,38 +248,53 @@ def count_all(rows: Mapping[str, str], scenes: Mapping[str, Scene], read: Reader
     return sum(fixed + len(attacks_of(rule)) for scene in scenes.values() for _, rule in rows_in(rows, scene, read))
 
 
-def summarise(scene: str, row: str, rule: Any, scores: Scores) -> dict[str, Any] | None:
+def summarise(plan: Plan, scores: Scores) -> dict[str, Any] | None:
     """What the board shows of a row in one scene; None until its stages are done."""
-    stage, _ = jobs_of(scene, row, rule, scores)
-    if stage != "done":
+    if plan.stage != "done":
         return None
-    mine = {job: score for job, score in scores.items() if (job.scene, job.row) == (scene, row)}
     by_attack: dict[str, list[float]] = {}
-    for job, score in mine.items():
-        if job.stage != "tune":
-            by_attack.setdefault(job.attack, []).append(score.get("honest") or 0.0)
+    for job in (*plan.first, *plan.again):
+        by_attack.setdefault(job.attack, []).append(scores[job].get("honest") or 0.0)
     clean = by_attack.pop(NONE)
     full = {attack: values for attack, values in by_attack.items() if len(values) == len(SEEDS)}
     worst = min(full, key=lambda attack: fmean(full[attack]))
-    chosen = next(job for job in mine if job.stage == "attack")
+    lines = [scores[job] for job in (*plan.tuning, *plan.first, *plan.again)]
     return {
-        "scene": scene,
-        "row": row,
-        "lr": chosen.lr,
-        "momentum": chosen.momentum,
+        "row": plan.first[0].row,
+        "lr": plan.first[0].lr,
+        "momentum": plan.first[0].momentum,
         "clean": fmean(clean),
         "worst": fmean(full[worst]),
         "low": min(full[worst]),
         "high": max(full[worst]),
         "attack": worst,
-        "failed": tuple(str(score["failed"]) for score in mine.values() if "failed" in score),
+        "failed": tuple(str(line["failed"]) for line in lines if "failed" in line),
     }
 
 
 def rows_in(rows: Mapping[str, str], scene: Scene, read: Reader = read_catalogue) -> Iterator[tuple[str, Any]]:
     """The rows whose rule fits the numbers of workers and of Byzantine workers, with their rules."""
     for name, text in rows.items():
-        rule = rule_of(text, scene.byzantine, read)
         with suppress(BadInput):
-            scene.run(rule, NONE, 0, *POINTS[0])
-            yield name, rule
+            yield name, fitting(text, scene, read)
+
+
+def fitting(text: str, scene: Scene, read: Reader = read_catalogue) -> Any:
+    """The rule of a row in a scene; refuses what cannot be trained with there."""
+    rule = rule_of(text, scene.byzantine, read)
+    scene.run(rule, NONE, 0, *POINTS[0])
+    return rule
+
+
+def require_fit(text: str, scenes: Mapping[str, Scene], read: Reader = read_catalogue) -> None:
+    """Refuse a row that fits no scene, with the reason of the last."""
+    last: BadInput | None = None
+    for scene in scenes.values():
+        try:
+            fitting(text, scene, read)
+        except BadInput as error:
+            last = error
+        else:
+            return
+    if last is not None:
+        raise last

@@ -10,6 +10,7 @@ from holdfast.contract import Stage
 from holdfast.experiments.peers import SECONDS, PeerRule
 from holdfast.testing import Status, find_aggregator
 from holdfast.testing.aggregators import Subject
+from holdfast.testing.hostile import CASES
 from holdfast.testing.rules import called
 from holdfast.testing.votes import play_round
 from holdfast.twophase import TwoPhase
@@ -36,6 +37,11 @@ def hostile_rounds(rule: Any) -> dict[str, Any]:
         "rounds": len(asked),
         "broken": {check.name: check.detail for check in asked if check.status is not Status.PASSED},
     }
+
+
+def no_rounds(why: str) -> dict[str, Any]:
+    """What is written down of a rule that ended before it answered: it held none."""
+    return {"rounds": len(CASES), "broken": {case.name: why for case in CASES}}
 
 
 def _call(rule: Any) -> tuple[Callable[[Any], Any], tuple[int, ...]]:

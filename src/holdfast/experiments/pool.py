@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-from holdfast.errors import BadInput, Unwritable
+from holdfast.errors import BadInput, BrokenRule, Unwritable
 from holdfast.experiments.store import summarise
 from holdfast.training import Result, Run, train
 from holdfast.training.folder import InUse
@@ -105,6 +105,35 @@ def carried_out(
     finally:
         for hand in [*idle, *busy]:
             hand.end()
+
+
+def answered(function: Callable[[Any], Any], given: Any, seconds: float) -> Any:
+    """The answer of a function, called in a process of its own.
+
+    Raises
+    ------
+    BrokenRule
+        If the process ends without an answer, or takes longer than so many seconds.
+    """
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_answer, args=(theirs, function, given), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        if not ours.poll(seconds):
+            raise BrokenRule(f"{given!r} gave no answer within {seconds:g} seconds.")
+        return ours.recv()
+    except EOFError:
+        raise BrokenRule(f"{given!r} ended its process without an answer.") from None
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _answer(pipe: Connection, function: Callable[[Any], Any], given: Any) -> None:
+    _alone()
+    pipe.send(function(given))
 
 
 class _Hand:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.contract import Stage
 from holdfast.errors import BadInput, plural
-from holdfast.experiments.board import NONE, Reader, Scene, read_catalogue, rows_in, summarise
+from holdfast.experiments.board import NONE, Reader, Scene, plan_of, read_catalogue, rows_in, summarise
+from holdfast.experiments.measuring import current
 from holdfast.experiments.peers import PeerRule
 from holdfast.experiments.scores import ScoreFile
 from holdfast.figures import new_figure, save_figure
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HEADS = (
-    "rule", "no attack", "worst", "seeds", "worst attack", "proved κ", "largest κ(X)", "CPU ms", "hostile", "lr",
-    "momentum",
-)  # fmt: skip
+    *("rule", "no attack", "worst", "seeds", "worst attack", "proved κ", "seen κ(X)", "CPU ms", "hostile"),
+    *("lr", "momentum"),
+)
 NOT_MEASURED = "-"
 FRONT, BEHIND = "#0072b2", "#7f7f7f"
 
@@ -88,21 +89,24 @@ class Place:
         )
 
 
-def places(name: str, scene: Scene, board: ScoreFile, read: Reader = read_catalogue) -> list[Place]:
+def places(
+    name: str, scene: Scene, board: ScoreFile, rows: Mapping[str, str] | None = None, read: Reader = read_catalogue
+) -> list[Place]:
     """The finished rows of a scene, the best worst accuracy first."""
-    out, rows, scores, rounds = [], board.rows(), board.read(), board.hostile()
-    for row, rule in rows_in(rows, scene, read):
-        if (found := summarise(name, row, rule, scores)) is None:
+    texts, rounds, out = board.rows() if rows is None else rows, board.hostile(), []
+    rules = dict(rows_in(texts, scene, read))
+    scores = current(board.read(), name, scene, rules)
+    for row, rule in rules.items():
+        plan = plan_of(name, row, rule, scores)
+        if (found := summarise(plan, scores)) is None:
             continue
-        del found["scene"]
-        mine = {job: line for job, line in scores.items() if (job.scene, job.row) == (name, row)}
         out.append(
             Place(
                 **found,
                 kappa=proved(rule, scene),
-                largest=_largest([line for job, line in mine.items() if job.stage == "attack"]),
-                ms=_cost([line for job, line in mine.items() if job.stage == "repeat" and job.attack == NONE]),
-                hostile=_held(rounds.get(rows[row])),
+                largest=_largest([scores[job] for job in plan.first]),
+                ms=_cost([scores[job] for job in plan.again if job.attack == NONE]),
+                hostile=_held(rounds.get(texts[row])),
             )
         )
     return sorted(out, key=lambda one: (-one.worst, one.row))

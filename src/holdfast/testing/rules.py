@@ -19,7 +19,7 @@ from holdfast.testing.report import ROBUSTNESS, Plan, Report, Test, run_all
 from holdfast.testing.rounds import gaussian
 from holdfast.testing.votes import voted
 from holdfast.testing.weights import weight_plans
-from holdfast.twophase import TwoPhase
+from holdfast.twophase import TwoPhase, claimed
 
 USUAL = 2  # Byzantine workers, for rules without an f
 
@@ -83,14 +83,14 @@ def check_rule(
     if not isinstance(rule, TwoPhase) and not (isinstance(rule, Stage) and rule.answers):
         what = "a rule that answers with one vector, as MeanwO(f=2) or NNM(f=2) >> Krum(f=2)"
         raise BadInput(f"{rule!r} was given; check_rule takes {what}.")
-    own = rule.tolerance()
+    own = claimed(rule)
     if own is not None and f not in (None, own):
         raise BadInput(f"{rule!r} tolerates {own}, but f = {f} was given; leave f out or change the rule.")
     lie = own if own is not None else USUAL if f is None else f
     size = check_size(n, lie, rule.least() + (0 if n else lie))
     plans: Iterable[Plan]
     if isinstance(rule, TwoPhase):
-        plans = voted(rule, size, oracle, not_promised or {}).plans()
+        plans = voted(rule, size, lie, oracle, not_promised or {}).plans()
     else:
         subject = _subject(rule, size, lie, oracle, not_promised or {})
         plans = chain(subject.plans(), _more(rule, subject))

@@ -11,21 +11,25 @@ import numpy as np
 from holdfast.errors import BadInput
 from holdfast.testing import promises
 from holdfast.testing.aggregators import Subject
+from holdfast.testing.hostile import NEAR
 from holdfast.testing.laws import Aggregate
-from holdfast.twophase import WINNERS, TwoPhase
+from holdfast.testing.report import ROBUSTNESS
+from holdfast.twophase import WINNERS, TwoPhase, claimed
 
 
-def voted(rule: TwoPhase, n: int, oracle: Aggregate | None, not_promised: Mapping[str, str]) -> Subject:
+def voted(rule: TwoPhase, n: int, f: int, oracle: Aggregate | None, not_promised: Mapping[str, str]) -> Subject:
     """A two-phase rule as a subject of checks: it answers what the workers elect."""
     excuses = promises.excuses(rule.inner) | promises.excuses(rule.outer)
     if rule.election.proximal or getattr(rule.election, "margin", 0.0):
         excuses["scaling"] = "its election has a margin"
     excuses["constant"] = "a two-phase rule has no constant κ of one round"
+    near: float | None = NEAR
+    if claimed(rule) is None:
+        near, excuses[ROBUSTNESS] = None, "has no f, so robustness was not checked"
+        excuses["too many NaN"] = "it assumes nothing about the number of faults"
     trusted = {*promises.trusted(rule.inner), *promises.trusted(rule.outer)}
     call = partial(play_round, rule)
-    return Subject(
-        call, n, rule.f, oracle, None, trusted=trusted, refusals=(BadInput,), excuses={**excuses, **not_promised}
-    )
+    return Subject(call, n, f, oracle, None, near, trusted, (BadInput,), {**excuses, **not_promised})
 
 
 def play_round(rule: TwoPhase, X: Any) -> Any:

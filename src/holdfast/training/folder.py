@@ -84,7 +84,7 @@ class Folder:
         """The folder for this process alone, with its record written; a killed process lets go by itself."""
         self.path.mkdir(parents=True, exist_ok=True)
         with open_regular(self.path / "lock", os.O_RDWR | os.O_CREAT) as file:
-            _lock(file, self.path)
+            lock(file, self.path)
             self._same()  # somebody may have been here since we looked
             write_text(self.path / "record.json", json.dumps(self._record(), indent=1))
             note_code(self.path)
@@ -204,7 +204,7 @@ def in_use(path: Path) -> bool:
     """Whether a process is at work in a run's folder."""
     try:
         with open_regular(path / "lock") as file:
-            _lock(file, path, alone=False)
+            lock(file, path, alone=False)
     except InUse:
         return True
     except (OSError, Unlockable):
@@ -212,7 +212,7 @@ def in_use(path: Path) -> bool:
     return False
 
 
-def _lock(file: Any, path: Path, *, alone: bool = True) -> None:
+def lock(file: Any, path: Path, *, alone: bool = True) -> None:
     """For this process alone; or, for one that only looks, for a moment beside others that look."""
     try:
         import fcntl

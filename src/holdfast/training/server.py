@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, BrokenRule
 from holdfast.values import NonNegative, Positive, Value, value
 
 __all__ = ["SERVERS", "SGD", "Adam", "Momentum", "ServerOptimiser", "Yogi"]
 
+LEAST_EPS = 1e-18  # its square has a place in single precision
 Memory = np.ndarray | None  # of shape (k, d), one row for each moment; None: the optimiser remembers nothing
 
 
@@ -47,6 +48,12 @@ class ServerOptimiser(Value):
         for name in (one.name for one in fields(self) if one.name.startswith("beta")):
             if (given := getattr(self, name)) >= 1:
                 raise BadInput(f"{type(self).__name__} was given {name} = {given!r}; {name} is at least 0 and below 1.")
+        eps = getattr(self, "eps", 1.0)
+        if isinstance(eps, float) and not LEAST_EPS <= eps <= 1 / LEAST_EPS:
+            raise BadInput(
+                f"{type(self).__name__} was given eps = {eps!r}, whose square has no place in single precision; eps is "
+                f"from {LEAST_EPS:g} to {1 / LEAST_EPS:g}."
+            )
 
     def begin(self, model: np.ndarray) -> Memory:
         """Return the memory before the first round.
@@ -169,8 +176,8 @@ class Adam(ServerOptimiser):
 
     with :math:`m_{-1} = 0` and :math:`v_{-1} = \epsilon^2`, as in Algorithm 2 of [1]_. There is no correction of the
     bias. In [1]_, :math:`g_t` is the difference of models, which is lr times smaller than the aggregate here. So its
-    τ corresponds to `eps` = τ / lr here. A coordinate of the step is at most about lr in length, so `lr` is smaller
-    than for SGD.
+    τ corresponds to `eps` = τ / lr here. A coordinate of the step is at most about 2 lr in length where the
+    aggregate is far above `eps`, and shorter where it is not, so `lr` is smaller than for SGD.
 
     References
     ----------
@@ -252,6 +259,22 @@ def _two_moments(model: np.ndarray, eps: float) -> np.ndarray:
     memory = np.zeros((2, len(model)), model.dtype)
     memory[1] = eps**2
     return memory
+
+
+def _shape(memory: Memory) -> tuple[int, ...] | None:
+    return None if memory is None else np.shape(memory)
+
+
+def directed(server: ServerOptimiser, aggregate: np.ndarray, memory: Memory) -> tuple[np.ndarray, Memory]:
+    """The direction and the memory that an optimiser answers with; one of your own may answer with anything."""
+    answer = server(aggregate, memory)
+    sound = isinstance(answer, tuple) and len(answer) == 2 and np.shape(answer[0]) == aggregate.shape
+    if not sound or _shape(answer[1]) != _shape(memory):
+        raise BrokenRule(
+            f"{server!r} answered an aggregate of {len(aggregate)} numbers with something else than a direction of "
+            "that shape and its memory, in the shape that it had."
+        )
+    return answer
 
 
 SERVERS: dict[str, type[Any]] = {s.__name__: s for s in (SGD, Momentum, Adam, Yogi)}

@@ -13,6 +13,7 @@ from holdfast.errors import BadInput
 from holdfast.npz import read_arrays
 from holdfast.training.late import Numbers, to_arrays, to_mailbox
 from holdfast.training.run import Run
+from holdfast.training.server import directed
 from holdfast.training.task import Task
 
 
@@ -168,7 +169,7 @@ class State:
         The server decays the weights: nobody can lie about that.
         """
         with np.errstate(all="ignore"):
-            step, memory = run.server(run.shrink * aggregate, self.memory)
+            step, memory = directed(run.server, run.shrink * aggregate, self.memory)
             if run.weight_decay:
                 step = step + run.weight_decay * self.model
             step = np.asarray(run.lr * run.schedule(t, run.rounds) * step)

@@ -426,7 +426,11 @@ def _images(data: Dataset, places: Places, *, standardise: bool, device: torch.d
         images = standardise_images(train, images)[1]
     if images.ndim > 2:
         images = images[:, None] if images.ndim == 3 else np.moveaxis(images, 3, 1)
-    return torch.as_tensor(np.ascontiguousarray(images, dtype=np.float32), device=device)
+    with np.errstate(over="ignore"):
+        single = np.ascontiguousarray(images, dtype=np.float32)
+    if not np.isfinite(single).all():
+        raise BadInput(f"{data.name} has numbers beyond 3e38, which have no place in float32; scale them first.")
+    return torch.as_tensor(single, device=device)
 
 
 def _device(name: str) -> torch.device:
