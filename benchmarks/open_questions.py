@@ -30,6 +30,7 @@ from holdfast.training.presets import paper
 SEEDS = (2, 3, 4)
 MARGINS = (0.0, 0.05, 0.01, 0.25)
 ATTACKS = {name: attack for attacks in SETS.values() for name, (attack, _) in attacks.items()}
+SLOW = "Canvass"  # it searches by the honest losses, and comes last
 ATTACKS["Omn~"] = Spread(Omniscient())
 CNN: dict[str, Any] = {"data": "femnist", "rounds": 300, "momentum": 0.9, "vote_batch": 24, "probe": 0}
 
@@ -113,6 +114,7 @@ def main() -> None:
     rules = {repr(rule): rule for part in parts for rule in part.rules}
     cells = [cell for seed in SEEDS for part in parts for cell in part.cells(seed)]
     todo = [cell for cell in cells if tuple(map(str, cell.values())) not in done]
+    todo.sort(key=lambda cell: bool(cell["attack"] == SLOW))
     rounds = args.rounds or task.base.rounds
     out.parent.mkdir(parents=True, exist_ok=True)
     for at, cell in enumerate(todo):

@@ -17,7 +17,8 @@ import holdfast.cli.board as command
 import holdfast.experiments.board as plan
 from holdfast import CWTM, Average, BadInput, BrokenRule, Krum, TooManyFaults
 from holdfast.cli.board import board
-from holdfast.data import Natural
+from holdfast.cli.own import parse_own
+from holdfast.data import Natural, load
 from holdfast.errors import NoWeightedForm
 from holdfast.experiments import peers
 from holdfast.experiments.board import (
@@ -32,6 +33,7 @@ from holdfast.experiments.board import (
     SCENES,
     SEEDS,
     TUNED_AGAINST,
+    TUNING_SEED,
     Job,
     Scene,
     attacks_of,
@@ -39,17 +41,20 @@ from holdfast.experiments.board import (
     plan_of,
     rows_in,
     rule_of,
+    run_of,
     summarise,
 )
-from holdfast.experiments.measuring import carry_out, meet_hostile
+from holdfast.experiments.measuring import carry_out, current, line_key, meet_hostile
 from holdfast.experiments.peers import PeerRule
 from holdfast.experiments.pool import carried_out
 from holdfast.experiments.scores import ScoreFile
 from holdfast.guarantees.bounds import number
 from holdfast.report.board import Place, failures, front, markdown, places, proved
 from holdfast.testing import find_aggregator
+from holdfast.training.holding import deal_images
 from holdfast.twophase import Mean2P
 from tests.children import WIDE
+from tests.shell import CROWD
 
 pytest.importorskip("sklearn")
 TINY = Scene("digits", Natural(), 1, workers=4, validation=2, changes={"rounds": 1, "every": 1, "batch": 2, "train": 8})
@@ -122,6 +127,33 @@ class TestPlan:
             return {job.point for job in list(walk(Average(), lambda job: job.lr, honest))[1][1]}
 
         assert chosen(lambda job: job.momentum) == chosen(lambda job: -job.lr)
+
+    @pytest.mark.parametrize("name", list(SCENES))
+    def test_no_test_image_is_seen_in_any_stage(self, name: str) -> None:
+        scene = SCENES[name]
+        divided = []
+        for seed in (TUNING_SEED, *SEEDS):
+            run = scene.run(Average(), NONE, seed, 0.1, 0.0)
+            shares, aside, _ = deal_images(run, load(scene.data))
+            seen = np.concatenate([*(share.train for share in shares), *aside])
+            scored = np.concatenate([share.test for share in shares])
+            assert not set(seen) & set(scored)
+            divided.append((sorted(seen), sorted(scored)))
+        assert all(one == divided[0] for one in divided)
+
+    def test_a_row_with_an_f_of_its_own_is_refused(self) -> None:
+        for text in ("CWTM(f=2)", "Mean2P(f=2)", "NNM(f=2) >> CWTM(f=2)"):
+            assert rule_of(text, 2).tolerance() == 2
+            with pytest.raises(BadInput, match=r"tolerates 2, and 8 workers are Byzantine; write \{f\} for f"):
+                rule_of(text, 8)
+
+    def test_only_lines_of_the_chosen_point_count(self) -> None:
+        *_, (_, _, scores) = walk(CWTM(f=1), lambda job: 0.5, lambda job: 0.9)
+        stale = [replace(job, lr=9.0) for job in scores if job.stage != "tune"]
+        plan = plan_of("scene", "row", CWTM(f=1), scores | {job: {"honest": 0.0} for job in stale})
+        found = summarise(plan, scores)
+        assert found is not None
+        assert (found["worst"], found["clean"]) == pytest.approx((0.9, 0.9))
 
     def test_the_worst_attacks_are_repeated_with_more_seeds(self) -> None:
         order = {name: at / 100 for at, name in enumerate(attacks_of(CWTM(f=1)))}
@@ -218,6 +250,74 @@ class TestMeasuring:
         assert len(file.read()) == 1
         file.forget_failed(["tiny"], ["Average"])
         assert file.read() == {}
+
+
+class TestLines:
+    def line(self, file: ScoreFile, text: str = "Average()") -> Job:
+        job = Job("tiny", "Average", "tune", "ALIE", 100, *POINTS[0])
+        file.add(job.record() | {"key": line_key(run_of(job, rule_of(text, 1), TINY_SCENES)), "honest": 0.5})
+        return job
+
+    def test_a_line_of_another_rule_or_record_does_not_count(self, tmp_path: Path) -> None:
+        file = ScoreFile(tmp_path)
+        job = self.line(file)
+        rules = {"Average": Average()}
+        assert list(current(file.read(), "tiny", TINY, rules)) == [job]
+        assert not current(file.read(), "tiny", TINY, {"Average": CWTM(f=1)})
+        assert not current(file.read(), "tiny", replace(TINY, changes={**TINY.changes, "batch": 3}), rules)
+        assert not current(file.read(), "tiny", TINY, {"CWM": Average()})
+
+    def test_a_line_of_code_that_was_changed_does_not_count(self, tmp_path: Path) -> None:
+        source = (tmp_path / "changing.py").resolve()
+        source.write_text(CROWD)
+        rule = parse_own(f"{source}:Crowd(f=1)")
+        before = line_key(TINY.run(rule, NONE, 0, 0.1, 0.0))
+        source.write_text(CROWD + "\n# another\n")
+        assert line_key(TINY.run(rule, NONE, 0, 0.1, 0.0)) != before
+        assert "-" not in line_key(TINY.run(CWTM(f=1), NONE, 0, 0.1, 0.0))
+
+    def test_a_row_of_ours_cannot_be_replaced(self, tmp_path: Path) -> None:
+        (tmp_path / "rows.json").write_text(json.dumps({"CWM": "Krum(f={f})", "mine": "CWM()", "odd": 5}))
+        rows = ScoreFile(tmp_path).rows()
+        assert (rows["CWM"], rows["mine"]) == ("CWM()", "CWM()")
+        assert "odd" not in rows
+
+    @pytest.mark.parametrize("text", ["[1, 2]", '{"a": ', ""])
+    def test_a_broken_file_is_one_sentence(self, text: str, tmp_path: Path) -> None:
+        for name, ask in (("rows.json", ScoreFile.rows), ("v1-hostile.json", ScoreFile.hostile)):
+            (tmp_path / name).write_text(text)
+            with pytest.raises(BadInput, match=f"{name} (cannot be read|holds list)"):
+                ask(ScoreFile(tmp_path))
+
+    def test_a_line_that_was_cut_within_a_letter(self, tmp_path: Path) -> None:
+        file = ScoreFile(tmp_path)
+        job = self.line(file)
+        with file.path.open("ab") as cut:
+            cut.write('{"scene": "ké'.encode()[:-1])
+        assert list(file.read()) == [job]
+        self.line(file)
+        assert len(file.path.read_bytes().split(b"\n")) == 4
+
+    def test_one_process_at_a_time(self, tmp_path: Path) -> None:
+        file = ScoreFile(tmp_path)
+        with file.held(), pytest.raises(BadInput, match="in use by another process"), file.held():
+            pass
+
+    @pytest.mark.parametrize(
+        ("body", "why"),
+        [
+            ("raise ValueError('no')", "ValueError was raised: no"),
+            ("raise SystemExit", "ended its process"),
+            ("import os; os._exit(3)", "ended its process"),
+        ],
+    )
+    def test_a_rule_that_ends_its_process_held_nothing(self, body: str, why: str, tmp_path: Path) -> None:
+        source = (tmp_path / f"ending{len(body)}.py").resolve()
+        source.write_text(CROWD.replace("return np.full(len(D), 1 / len(D))", body))
+        file = ScoreFile(tmp_path)
+        ((_, found),) = meet_hostile(file, {"Crowd": f"{source}:Crowd(f={{f}})"}, parse_own)
+        assert (found["rounds"], len(found["broken"])) == (17, 17)
+        assert all(why in said for said in found["broken"].values())
 
 
 class TestRows:
@@ -347,6 +447,36 @@ class TestCommand:
         assert isinstance(self.call("run", "--scene", "moon", *where)[2], BadInput)
         assert "begins with" in str(self.call("replay", "zzz", *where)[2])
         assert "MeanwO" in str(self.call("add", "MeanW0(f={f})", *where)[2])
+        for rule, words in (
+            ("FLTrust()", "no update of its own"),
+            ("NNM(f={f})", "gives back many vectors"),
+            ("CWTM(f=0)", "write {f} for f"),
+            ("flower:Nonsense", "Nonsense"),
+        ):
+            assert words in str(self.call("add", rule, *where)[2])
+        assert not (tmp_path / "rows.json").exists()
+
+    def test_a_row_that_cannot_be_read_does_not_hide_the_others(self, tmp_path: Path) -> None:
+        where = ("--folder", str(tmp_path))
+        assert self.call("run", "--row", "Average", "--jobs", "1", *where)[0] == 0
+        (tmp_path / "rows.json").write_text(json.dumps({"gone": "gone.py:Crowd(f={f})", "odd": "Nonsense()"}))
+        code, said, _ = self.call("show", *where)
+        assert code == 0
+        assert "Average" in said
+        assert "gone is left out" in said
+        assert "odd is left out" in said
+
+    def test_a_line_of_another_board_is_not_replayed(self, tmp_path: Path) -> None:
+        job = Job("moon", "Average", "tune", "ALIE", 0, 0.1, 0.0)
+        ScoreFile(tmp_path).add(job.record() | {"key": "abc"})
+        assert "does not have" in str(self.call("replay", "abc", "--folder", str(tmp_path))[2])
+
+    def test_a_count_changes_nothing(self, tmp_path: Path) -> None:
+        file = ScoreFile(tmp_path)
+        file.add(Job("tiny", "CWM", "tune", "ALIE", 100, *POINTS[0]).record() | {"key": "k", "failed": "why"})
+        code, _, _ = self.call("run", "--row", "Average", "--retry-failed", "--dry-run", "--folder", str(tmp_path))
+        assert code == 0
+        assert len(file.read()) == 1
 
     def test_own_code_needs_leave(self, tmp_path: Path) -> None:
         file = tmp_path / "my_rule.py"

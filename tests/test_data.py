@@ -1123,3 +1123,14 @@ def test_sizes_of_a_quantity_skew_have_the_ratio_and_the_mean() -> None:
     assert min(len(share.train) for share in deal(data, QuantitySkew(ratio=1e9), 10, 60, 6)) == 1
     with pytest.raises(BadInput, match="ratio"):
         QuantitySkew(ratio=0.5)
+
+
+@pytest.mark.parametrize("size", [1e155, 1e200, 1e-200, 1e307])
+def test_numbers_whose_squares_leave_float64_are_standardised(size: float) -> None:
+    table = np.array([[1.0, 5.0], [3.0, 6.0]])
+    np.testing.assert_array_equal(standardise_images(table * size)[0], standardise_images(table)[0])
+
+
+def test_numbers_whose_mean_leaves_float64_are_one_sentence() -> None:
+    with pytest.raises(BadInput, match="scale them first"):
+        standardise_images(np.array([[1.7e308], [1.6e308]]))

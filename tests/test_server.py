@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import CWTM, Average, BadInput, Mean2P
+from holdfast import CWTM, Average, BadInput, BrokenRule, Mean2P
 from holdfast.attacks import Empire, Gauss
 from holdfast.experiments.store import key
 from holdfast.experiments.where import condition
 from holdfast.spec import parse
 from holdfast.training import Functions, Run, State, rashb, train, two_phase_rashb
 from holdfast.training.server import SERVERS, SGD, Adam, Momentum, ServerOptimiser, Yogi
+from holdfast.values import value
 
 TARGETS = np.arange(12.0).reshape(6, 2)  # six workers, each with a quadratic of its own
 EACH: list[ServerOptimiser] = [SGD(), Momentum(beta=0.7), Adam(beta1=0.8, beta2=0.9, eps=0.01), Yogi(beta2=0.6)]
@@ -230,3 +231,22 @@ class TestTwoPhases:
 def test_the_metrics_of_a_run_are_json(tmp_path: Path) -> None:
     train(settings(server="Yogi()"), tmp_path, task=quadratic())
     assert json.loads((tmp_path / "record.json").read_text())["server"] == "Yogi()"
+
+
+class TestOwn:
+    @pytest.mark.parametrize(
+        "answer", ["None", "aggregate", "(aggregate[:1], memory)", "(1.0, memory)", "(aggregate, aggregate)"]
+    )
+    def test_an_answer_that_is_none_is_one_sentence(self, answer: str) -> None:
+        names: dict[str, Any] = {"value": value, "ServerOptimiser": ServerOptimiser}
+        call = f"    def __call__(self, aggregate, memory):\n        return {answer}\n"
+        code = f"@value\nclass Own(ServerOptimiser):\n{call}"
+        exec(code, names)
+        with pytest.raises(BrokenRule, match=r"Own\(\) answered an aggregate of"):
+            train(settings(server=names["Own"]()), task=quadratic())
+
+    @pytest.mark.parametrize("eps", [1e200, 1e-50, 1e25])
+    def test_an_eps_that_single_precision_cannot_square(self, eps: float) -> None:
+        for kind in (Adam, Yogi):
+            with pytest.raises(BadInput, match="has no place in single precision"):
+                kind(eps=eps)

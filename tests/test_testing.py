@@ -45,7 +45,9 @@ from holdfast.testing import (
     check_rule,
     find_aggregator,
 )
+from holdfast.testing.aggregators import Subject
 from holdfast.testing.hostile import CASES
+from holdfast.testing.rules import called
 from holdfast.testing.votes import play_round
 from holdfast.training import Functions, Run, train
 from tests.oracles import oracle
@@ -95,6 +97,20 @@ def test_a_two_phase_rule_passes_in_whole_rounds(election: Any) -> None:
 
 def test_two_candidates_that_both_follow_the_liars_are_caught() -> None:
     assert {"far rows", "1e300"} <= failed(check_rule(TwoPhase(Greedy(f=2), Greedy(f=2)), raises=False))
+
+
+def test_two_phases_without_an_f_say_that_robustness_was_not_checked() -> None:
+    found = check_rule(TwoPhase(Average(), CWM()), f=2)
+    assert found.f == 2
+    assert named(found, "robustness").status is Status.NOT_APPLICABLE
+    assert "has no f" in found.remarks()[0]
+
+
+def test_a_rule_that_always_raises_holds_no_hostile_round() -> None:
+    found = check_rule(Raises(f=2), raises=False)
+    assert found.having(Status.FAILED)[0].name == "plain round"
+    subject = Subject(called(Raises(f=2)), 15, 2)
+    assert {plan.run().status for plan in subject.hostile_plans()} == {Status.FAILED}
 
 
 def test_workers_vote_for_the_nearer_candidate() -> None:
