@@ -187,7 +187,24 @@ def replaced(text: str) -> str:
 def trained(text: str) -> str:
     """docs/training.md with its sections put in."""
     cost = ["| what | against | measured |", "| --- | --- | --- |", *rounds(), ""]
+    text = put(text, "late", late())
     return put(put(text, "rounds", "\n".join(cost)), "harder", accuracies("harder"))
+
+
+def late() -> str:
+    """What late replies cost: accuracies by rule and way, each the mean over seeds."""
+    lines = [json.loads(line) for line in (TRAINING / "late.jsonl").read_text().splitlines()]
+    attacks = list(dict.fromkeys(line["attack"] for line in lines))
+    heads = ["rule", "a round", "time", *attacks, "mean", "rounds that waited"]
+    out = ["| " + " | ".join(heads) + " |", "| --- | --- |" + " ---: |" * (len(heads) - 2)]
+    for rule in dict.fromkeys(line["rule"] for line in lines):
+        for way in dict.fromkeys(line["way"] for line in lines):
+            mine = [line for line in lines if (line["rule"], line["way"]) == (rule, way)]
+            by = [fmean(line["accuracy"] for line in mine if line["attack"] == attack) for attack in attacks]
+            cells = [f"{value:.3f}" for value in (*by, fmean(by))]
+            time, skipped = (fmean(line[name] for line in mine) for name in ("time", "skipped"))
+            out.append(f"| `{rule}` | {way} | {time:.1f} | " + " | ".join(cells) + f" | {skipped:.1f} |")
+    return "\n".join([*out, ""])
 
 
 def papers(text: str) -> str:

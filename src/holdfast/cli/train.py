@@ -65,6 +65,9 @@ def train(
         int | None, typer.Option(help="Training images that each worker sets aside to choose parameters by.", min=1)
     ] = None,
     root: Annotated[int | None, typer.Option(help="Training images of the server's own, for FLTrust().", min=1)] = None,
+    late: Annotated[
+        str, typer.Option(help="Which replies come late: OnTime(), Late(share=0.4, wait=14).")
+    ] = "OnTime()",
     certify: Annotated[bool, typer.Option("--certify", help="Certify every round; κ goes to the metrics.")] = False,
     no_lock: Annotated[
         bool, typer.Option("--no-lock", help="Take no locks; only if no other process works there.")
@@ -90,7 +93,7 @@ def train(
     )  # fmt: skip
     run = run.changed(
         byzantine=run.f if liars is None else liars, weights=weights, declared=declared, holders=holders,
-        validation=validation, server=server,
+        validation=validation, server=server, late=late,
     )  # fmt: skip
     place = free_folder(run) if out is None else out
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

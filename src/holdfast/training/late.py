@@ -63,6 +63,10 @@ class Late(Value):
         """Return the mailbox before the first round."""
         return Mailbox(keeps=self.again)
 
+    def delays(self, rng: np.random.Generator, honest: int) -> np.ndarray:
+        """Return by how many rounds each honest reply of a round is late."""
+        return np.where(rng.random(honest) < self.share, rng.integers(1, self.most + 1, honest), 0)
+
     def exchange(
         self,
         box: Numbers,
@@ -79,7 +83,7 @@ class Late(Value):
         The first `honest` may be late. The others never are, and come first. A round with fewer than `need` replies
         uses none of them.
         """
-        delays = np.where(rng.random(honest) < self.share, rng.integers(1, self.most + 1, honest), 0)
+        delays = self.delays(rng, honest)
         for at in [*range(honest, len(who)), *rng.permutation(honest)]:
             delay = int(delays[at]) if at < honest else 0
             box.put(Letter(int(who[at]), t, t + delay, rows[at].copy()))
