@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
-from statistics import mean
+from statistics import fmean, mean
 from typing import Any
 
 from lying_picture import draw as draw_lying_counts
