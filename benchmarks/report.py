@@ -17,7 +17,7 @@ from lying_picture import draw as draw_lying_counts
 from lying_picture import number as in_radii
 from open_questions import TASKS
 
-from holdfast import CWTM
+from holdfast import CWTM, Mean2P
 from holdfast.experiments.board import LARGE, SCENES, count_all
 from holdfast.experiments.paper import MAIN, TABLES, Setting
 from holdfast.experiments.scores import ScoreFile
@@ -195,7 +195,7 @@ def late() -> str:
     """What late replies cost: accuracies by rule and way, each the mean over seeds."""
     lines = [json.loads(line) for line in (TRAINING / "late.jsonl").read_text().splitlines()]
     attacks = list(dict.fromkeys(line["attack"] for line in lines))
-    heads = ["rule", "a round", "time", *attacks, "mean", "rounds that waited"]
+    heads = ["rule", "a round", "time", *attacks, "mean", "skipped rounds"]
     out = ["| " + " | ".join(heads) + " |", "| --- | --- |" + " ---: |" * (len(heads) - 2)]
     for rule in dict.fromkeys(line["rule"] for line in lines):
         for way in dict.fromkeys(line["way"] for line in lines):
@@ -203,7 +203,8 @@ def late() -> str:
             by = [fmean(line["accuracy"] for line in mine if line["attack"] == attack) for attack in attacks]
             cells = [f"{value:.3f}" for value in (*by, fmean(by))]
             time, skipped = (fmean(line[name] for line in mine) for name in ("time", "skipped"))
-            out.append(f"| `{rule}` | {way} | {time:.1f} | " + " | ".join(cells) + f" | {skipped:.1f} |")
+            name = "Mean2P(f=6)" if rule == repr(Mean2P(6)) else rule
+            out.append(f"| `{name}` | {way} | {time:.1f} | " + " | ".join(cells) + f" | {skipped:.1f} |")
     return "\n".join([*out, ""])
 
 
