@@ -94,6 +94,8 @@ class Folder:
         """Where an earlier run was interrupted, with the metrics cut back to there; None: nowhere yet."""
         saved = self.path / "checkpoint.npz"
         state = State.load(saved, first) if saved.exists() else None
+        if state and state.mail and state.mail.workers() - set(range(self.run.workers)):
+            raise BadInput(f"{saved} is no checkpoint of this training (it has replies of other workers); delete it.")
         reached = state.round if state else 0
         lines = first_of(self.path, reached)
         write_text(self.path / "metrics.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))

@@ -59,6 +59,8 @@ class Round:
         the aggregate to their mean is at most this number of their variances. None where nothing is proved.
     age : str
         If replies come late, one letter for each worker: from how many rounds ago its model was, + above 9, . absent.
+    time : int
+        If replies come late, when the round closed, in units of a round without late replies.
 
     Examples
     --------
@@ -77,6 +79,7 @@ class Round:
     events: tuple[str, ...] = field(default_factory=tuple)
     kappa: float | None = None
     age: str = ""
+    time: int = 0
 
 
 def rashb(run: Run, task: Task, state: State | None = None, certify: bool = False) -> Iterator[Round]:
@@ -131,6 +134,7 @@ def rashb(run: Run, task: Task, state: State | None = None, certify: bool = Fals
             events=events,
             kappa=kappa,
             age=_ages(run, sent),
+            time=state.time,
         )
 
 
@@ -206,6 +210,7 @@ def two_phase_rashb(run: Run, task: Task, state: State | None = None, certify: b
             events=events,
             kappa=certified(run, sent, decision) if certify else None,
             age=_ages(run, sent),
+            time=state.time,
         )
 
 
@@ -232,7 +237,7 @@ def _skipped(run: Run, state: State, sent: Sent, t: int, refusal: BadInput) -> R
     level = logging.INFO if state.skipped else logging.WARNING
     log.log(level, "round %d is skipped: %s", t, refusal)
     state.round, state.skipped = t + 1, True
-    return Round(t, events=(*sent.events, f"skipped: {refusal}"), age=_ages(run, sent))
+    return Round(t, events=(*sent.events, f"skipped: {refusal}"), age=_ages(run, sent), time=state.time)
 
 
 def _decided(run: Run, task: Task, sent: Sent, state: State, t: int) -> Decision:
@@ -260,7 +265,8 @@ def _sound(rows: np.ndarray) -> bool:
 def _reports(run: Run, sent: Sent, losses: np.ndarray, t: int) -> list[tuple[int, Any]]:
     """What the voters send, by their place in the round: the honest their losses, the liars what they like."""
     liars = np.flatnonzero(sent.who >= run.honest)
-    honest = [(int(i), losses[i]) for i in np.flatnonzero(sent.who < run.honest)]
+    voting = (int(i) for i in np.flatnonzero(sent.who < run.honest))
+    honest = [(i, losses[i]) for i in voting if int(sent.who[i]) not in sent.busy]
     lies: Any = run.voter(losses.copy(), liars, generator(run, VOTE, t))
     lies = [lie for lie in lies if isinstance(lie, (list, tuple)) and lie] if isinstance(lies, (list, tuple)) else []
     mine = [int(i) for i in liars]  # nobody votes in another's name: the server knows who sends

@@ -11,7 +11,7 @@ from holdfast.attacks import View
 from holdfast.attacks.base import lengths
 from holdfast.attacks.sent import is_finite, list_messages, read_rows, require_finite
 from holdfast.errors import BadInput
-from holdfast.training.late import Late
+from holdfast.training.late import Late, forget
 from holdfast.training.run import Run
 from holdfast.training.samples import ALIKE, weighs_alike
 from holdfast.training.state import State
@@ -29,7 +29,8 @@ def generator(run: Run, purpose: int, t: int) -> np.random.Generator:
 class Sent:
     """The messages of a round: `rows[k]` came from worker `who[k]`; `start` is where rules begin.
 
-    `ages[k]` is how many rounds ago the model was sent from which it was computed; None: all are of this round.
+    `ages[k]` is how many rounds ago the model was sent from which it was computed; None: all are of this round. The
+    `busy` have a reply under way, and do not vote.
     """
 
     who: np.ndarray
@@ -37,6 +38,7 @@ class Sent:
     events: tuple[str, ...]
     start: np.ndarray | None
     ages: np.ndarray | None = None
+    busy: frozenset[int] = frozenset()
 
 
 def gather(run: Run, task: Task, state: State, t: int) -> Sent:
@@ -44,7 +46,8 @@ def gather(run: Run, task: Task, state: State, t: int) -> Sent:
     who = np.arange(run.workers)
     if run.present is not None:
         who = np.sort(generator(run, PRESENT, t).choice(run.workers, run.present, replace=False))
-    fresh, failed = task.updates(state.model.copy(), who, t)
+    who = _idle(state, who)
+    fresh, failed = task.updates(state.model.copy(), who, t) if len(who) else (state.model[None][:0].copy(), {})
     events = [ALIKE] if t == 0 and weighs_alike(run, task) else []
     events += [f"failed: {worker}: {why}" for worker, why in failed.items()]
     if getattr(task, "reuses", False):  # rows of its own making, which may be written to
@@ -59,24 +62,23 @@ def gather(run: Run, task: Task, state: State, t: int) -> Sent:
         who, rows = who[there], rows[there]
     rows = state.remember(run, who, _shortened(rows, run.clip))
     who, rows, ages = _arrived(run, state, who, rows, t)
-    if ages is not None and not len(who):
-        events.append(f"waits: fewer replies than the {run.rule.least()} that {run.rule!r} needs")
+    busy = frozenset(state.mail.busy(state.time - 1)) if state.mail else frozenset[int]()
     start = starting_point(run, task, state, t)
     h = int((who < run.honest).sum())
     if h in (0, len(who)):
         if h == 0 and len(who):
             events.append("nobody honest is present: the liars sent their own updates")
-        return Sent(who, rows, tuple(events), start, ages)
+        return Sent(who, rows, tuple(events), start, ages, busy)
     lies = _lies(run, task, state, who, rows, start, t)
     if isinstance(lies, np.ndarray) and lies.shape == rows[h:].shape and lies.dtype.kind in "fiu":
         with np.errstate(over="ignore"):
             rows[h:] = lies
-        return Sent(who, rows, tuple(events), start, ages)
+        return Sent(who, rows, tuple(events), start, ages, busy)
     messages = list_messages(lies)
     if len(messages) > len(who) - h:
         events.append(f"{len(messages) - len(who) + h} messages too many from the liars, not read")
     messages = (messages + [None] * len(who))[: len(who) - h]
-    return Sent(who, [*rows[:h], *messages], tuple(events), start, ages)
+    return Sent(who, [*rows[:h], *messages], tuple(events), start, ages, busy)
 
 
 def _arrived(
@@ -85,8 +87,22 @@ def _arrived(
     """Whose replies are there, with the rows and their ages: the honest ones may be late, Byzantine ones never are."""
     if state.mail is None or not isinstance(run.late, Late):
         return who, rows, None
-    honest, draws = int((who < run.honest).sum()), generator(run, LATE, t)
-    return run.late.exchange(state.mail, who, rows, t, draws, honest=honest, need=run.rule.least())
+    draws = generator(run, LATE, t), int((who < run.honest).sum())
+    forget(state.mail, range(run.honest, run.workers))
+    run.late.post(state.mail, who, rows, t, state.time, draws)
+    letters, closed = run.late.close(state.mail, t, state.time, run.rule.least())
+    state.time = closed + 1
+    there = np.array([one.worker for one in letters], dtype=who.dtype)
+    stacked = np.stack([one.what for one in letters]) if letters else rows[:0]
+    return there, stacked, np.array([one.age(t) for one in letters], dtype=int)
+
+
+def _idle(state: State, who: np.ndarray) -> np.ndarray:
+    """The workers without a reply under way."""
+    if state.mail is None:
+        return who
+    busy = state.mail.busy(state.time)
+    return who[[int(worker) not in busy for worker in who]]
 
 
 def starting_point(run: Run, task: Task, state: State, t: int) -> np.ndarray | None:

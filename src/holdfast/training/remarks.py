@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.attacks import NoAttack
+from holdfast.training.late import OnTime
 from holdfast.training.run import Run
 from holdfast.training.samples import ALIKE
 
@@ -32,7 +33,7 @@ def remarks_on_run(run: Run) -> list[str]:
         remarks.append(f"{run.byzantine} {are} Byzantine, and {run.rule!r} tolerates {tolerated}")
     if not run.byzantine and not isinstance(run.attack, NoAttack):
         remarks.append(f"no worker is Byzantine, so nobody sends {run.attack!r}")
-    elif run.present is None and (why := run.attack.harmless(run.workers, run.byzantine)):
+    elif run.present is None and run.late == OnTime() and (why := run.attack.harmless(run.workers, run.byzantine)):
         remarks.append(f"{run.attack!r} is no attack here: {why}")
     return remarks
 

@@ -19,7 +19,7 @@ def check_samples(run: Run, task: Task) -> None:
     """Refuse a run by sample counts if the task does not know them, or a rule has no weighted form."""
     if run.weights == "equal" and not _fades(run):
         return
-    what = "weights='samples'" if run.weights == "samples" else "a fade of late replies (give fade=0)"
+    what = "weights='samples'" if run.weights == "samples" else "the fade of Late (it is 0.5 by default; write fade=0)"
     for rule in (run.rule.inner, run.rule.outer) if isinstance(run.rule, TwoPhase) else (run.rule,):
         check_weighted(rule, what)
     if run.weights == "equal":

@@ -41,6 +41,8 @@ class State:
         The momentum of the server's own gradient, if it has images and there is momentum.
     mail : Mailbox or None
         The replies that wait for a round, if replies come late.
+    time : int
+        When the next round begins, in units of a round without late replies.
 
     Notes
     -----
@@ -65,6 +67,7 @@ class State:
     memory: np.ndarray | None = None
     trusted: np.ndarray | None = None
     mail: Numbers | None = None
+    time: int = 0
 
     @staticmethod
     def first(run: Run, task: Task) -> State:
@@ -227,6 +230,9 @@ class State:
         self.model, self.last, self.memory = model, aggregate, memory
         return []
 
+    def _keeps(self) -> bool:
+        return self.mail is not None and self.mail.keeps
+
     def _shapes(self) -> list[Any]:
         arrays = (self.model, self.average, self.momenta, self.memory, self.trusted)
         return [None if a is None else (a.shape, a.dtype) for a in arrays]
@@ -271,10 +277,11 @@ class State:
             if arrays["round"].dtype.kind != "i" or arrays["round"] < 1:
                 raise ValueError("its round is none")
             arrays["round"] = int(arrays["round"])
-            mail = first.mail if first else None
-            if mail:
-                mail = to_mailbox(arrays.pop("letters"), arrays.pop("marks"), keeps=mail.keeps)
+            arrays["time"] = int(arrays.get("time", 0))  # older files have none
+            mail = to_mailbox(arrays, arrays["model"])
             state = State(**arrays, mail=mail)
+            if first is not None and (first.mail is None, first._keeps()) != (mail is None, state._keeps()):
+                raise ValueError("it holds late replies of another training")
             if not np.isfinite(state.model).all():
                 raise ValueError("its model is not finite")
             if state.memory is not None and not np.isfinite(state.memory).all():

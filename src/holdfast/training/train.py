@@ -303,7 +303,7 @@ def rounds(run: Run, task: Task, state: State, *, certify: bool = False) -> Iter
         if not certify:
             del line["kappa"]
         if state.mail is None:
-            del line["age"]
+            del line["age"], line["time"]
         if state.round % run.every == 0 or state.round == run.rounds:
             line["evaluation"] = to_json(task.evaluate(state.model.copy()), "an evaluation")
             if state.round == run.rounds:
