@@ -152,7 +152,7 @@ class TestTraining:
             return model - 1
 
         task = Functions(workers=9, first=np.zeros(SIZE), update=update)
-        result = train(settings(late=Late(share=1.0, most=3, wait=6), byzantine=0), task=task)
+        result = train(settings(late=Late(share=1.0, most=20, wait=6), byzantine=0), task=task)
         assert asked[0] == set(range(9))
         assert len(asked[1]) < 9
         for worker, made in used(result.lines):

@@ -35,11 +35,11 @@ class Late(Value):
     most : int
         A late reply takes 1 to `most` units of time more, each with the same probability.
     wait : int
-        A round closes when so many replies are there, and uses so many. If there are more, workers take turns: the one
+        A round closes when `wait` replies are there, and uses as many. If there are more, workers take turns: the one
         that was used longest ago comes first, and ties are drawn. 0: a round closes after one unit of time and uses
         all replies, but waits for as many as the rule needs.
     oldest : int
-        A reply is not used if its model is older than so many rounds. 0: late replies are lost.
+        A reply is not used if its model is more than `oldest` rounds old. 0: late replies are lost.
     fade : float
         A reply of age a has the weight (1 + a)^-fade. Weights are capped as `holdfast.cap` does if the rule has an f.
     again : bool
