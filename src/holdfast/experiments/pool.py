@@ -113,7 +113,7 @@ def answered(function: Callable[[Any], Any], given: Any, seconds: float) -> Any:
     Raises
     ------
     BrokenRule
-        If the process ends without an answer, or takes longer than so many seconds.
+        If the process ends without an answer, or has none after `seconds`.
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
