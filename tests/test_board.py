@@ -179,7 +179,7 @@ class TestPlan:
         found = summarise(plan_of("scene", "row", CWTM(f=1), scores), scores)
         assert found is not None
         assert found["failed"] == ("it gave no answer.",)
-        place = Place("row", 0.9, 0.0, 0.0, 0.0, "SF", "1", "2", 0.1, "17 of 17", 0.1, 0.9, found["failed"])
+        place = Place("row", 0.9, 0.0, 0.0, 0.0, "SF", "1", "2", 0.1, "17/17", 0.1, 0.9, found["failed"])
         assert failures([place]) == ["row: 1 training failed and counted as accuracy 0; the first: it gave no answer."]
 
 

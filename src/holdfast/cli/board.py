@@ -49,6 +49,7 @@ RowOption = Annotated[list[str] | None, typer.Option(help="Only this row; may be
 OwnOption = Annotated[bool, typer.Option("--own-code", help="Run the code that rows of your own name.")]
 DataOption = Annotated[Path | None, typer.Option(help="Where data sets lie.")]
 FOLDER = Path("board")
+SHORT = {"unbounded": "∞", "none known": "?"}
 
 
 def reader(text: str, *, own_code: bool) -> Any:
@@ -208,13 +209,15 @@ def replay(
 
 
 def table(name: str, found: Sequence[Place]) -> Table:
-    """The table of a scene for a terminal."""
-    out = Table(title=name, box=None, header_style="bold", title_justify="left")
-    for at, head in enumerate(HEADS):
-        out.add_column(head, justify="right" if at else "left", overflow="fold")
+    """The table of a scene for a terminal, without the learning rates and momenta, for which there is no room."""
+    out = Table(title=name, box=None, header_style="bold", title_justify="left", padding=(0, 1, 0, 0))
+    shown = len(HEADS) - 2
+    for at, head in enumerate(HEADS[:shown]):
+        out.add_column(head, justify="right" if at else "left", overflow="fold", no_wrap=not at)
     best = front(found)
     for place in found:
-        out.add_row(*map(escape, place.cells()), style="bold" if place.row in best else "")
+        cells = (SHORT.get(cell, cell) for cell in place.cells()[:shown])
+        out.add_row(*map(escape, cells), style="bold" if place.row in best else "")
     return out
 
 

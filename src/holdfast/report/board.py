@@ -78,7 +78,7 @@ class Place:
             self.row,
             f"{self.clean:.3f}",
             f"{self.worst:.3f}",
-            f"{self.low:.3f} to {self.high:.3f}",
+            f"{self.low:.2f}–{self.high:.2f}",
             self.attack,
             self.kappa,
             self.largest,
@@ -126,7 +126,7 @@ def _cost(lines: Iterable[Mapping[str, Any]]) -> float:
 
 def _held(found: Mapping[str, Any] | None) -> str:
     """How many hostile rounds were held, of how many."""
-    return NOT_MEASURED if found is None else f"{found['rounds'] - len(found['broken'])} of {found['rounds']}"
+    return NOT_MEASURED if found is None else f"{found['rounds'] - len(found['broken'])}/{found['rounds']}"
 
 
 def proved(rule: Any, scene: Scene) -> str:
