@@ -213,7 +213,7 @@ def table(name: str, found: Sequence[Place]) -> Table:
     out = Table(title=name, box=None, header_style="bold", title_justify="left", padding=(0, 1, 0, 0))
     shown = len(HEADS) - 2
     for at, head in enumerate(HEADS[:shown]):
-        out.add_column(head, justify="right" if at else "left", overflow="fold", no_wrap=not at)
+        out.add_column(head, justify="right" if at else "left", overflow="fold", no_wrap=at in (0, 3))
     best = front(found)
     for place in found:
         cells = (SHORT.get(cell, cell) for cell in place.cells()[:shown])
