@@ -181,7 +181,7 @@ def draw(scenes: Mapping[str, Sequence[Place]], out: Path) -> None:
         raise BadInput("the board has no finished row to draw; holdfast board run measures them.")
     across = min(2, len(shown))
     down = -(-len(shown) // across)
-    figure = new_figure(4.6 * across, 3.6 * down)
+    figure = new_figure(5.4 * across, 3.8 * down)
     panels = list(figure.subplots(down, across, squeeze=False).flat)
     for axes, (name, found) in zip(panels, shown.items(), strict=False):
         _panel(axes, name, found)
@@ -192,18 +192,24 @@ def draw(scenes: Mapping[str, Sequence[Place]], out: Path) -> None:
 
 def _panel(axes: Axes, name: str, found: Sequence[Place]) -> None:
     best = front(found)
-    line = sorted((one.clean, one.worst) for one in found if one.row in best)
-    axes.step(*zip(*line, strict=True), where="pre", color=FRONT, linewidth=1, alpha=0.6)
-    for one in found:
+    steps = sorted((one.clean, one.worst) for one in found if one.row in best)
+    axes.step(*zip(*steps, strict=True), where="pre", color=FRONT, linewidth=1, alpha=0.6)
+    ranked = sorted(found, key=lambda one: (-one.worst, -one.clean))
+    for at, one in enumerate(ranked):
         on = one.row in best
         colour = FRONT if on else BEHIND
         axes.errorbar(
             one.clean, one.worst, [[one.worst - one.low], [one.high - one.worst]], fmt="o" if on else "x", color=colour,
             markersize=5, elinewidth=0.6,
         )  # fmt: skip
-        axes.annotate(one.row, (one.clean, one.worst), (4, 3), textcoords="offset points", fontsize=6.5, color=colour)
+        height = 1 - (at + 0.5) / len(ranked)  # names in a column of their own, where none hides another
+        line = {"arrowstyle": "-", "color": colour, "linewidth": 0.4, "alpha": 0.6, "shrinkB": 3, "relpos": (0, 0.5)}
+        axes.annotate(
+            one.row, (one.clean, one.worst), (1.04, height), textcoords="axes fraction", va="center", fontsize=6.5,
+            color=colour, weight="bold" if on else "normal", arrowprops=line,
+        )  # fmt: skip
     axes.set_title(name, fontsize=10)
     axes.set_xlabel("accuracy without an attack")
     axes.set_ylabel("accuracy under the worst attack")
-    axes.set_ylim(0, 1)
-    axes.margins(x=0.15)  # room for names
+    axes.set_ylim(-0.03, 1)
+    axes.margins(x=0.08)
