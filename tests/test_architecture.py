@@ -16,7 +16,7 @@ ORDER = [
     {"arrays", "checks", "definitions", "elsewhere", "figures", "journal", "jsonable"},
     {"arguments"},
     {"choice", "places", "structure", "values"},
-    {"elections", "host"},
+    {"buffer", "elections", "host"},
     {"leaves"},
     {"masses"},
     {"updates"},

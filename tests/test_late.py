@@ -182,6 +182,13 @@ class TestTraining:
                     assert line["round"] - int(age) >= newest.get(worker, 0)
                     newest[worker] = line["round"] - int(age)
 
+    def test_last_replies_again_and_a_round_that_waits_for_new_ones(self) -> None:
+        lines = train(settings(late=Late(share=0.6, wait=6, again=True)), task=quadratic()).lines
+        assert all("." not in line["age"] for line in lines[4:])
+        fresh = [len({*used(lines[: at + 1])} - {*used(lines[:at])}) for at in range(len(lines))]
+        assert min(fresh) >= 6
+        assert settings(late=Late(wait=3, again=True)).late.wait == 3  # all nine take part, so three need not be enough
+
     def test_a_reply_that_is_not_finite_is_not_used_again(self) -> None:
         def broken(worker: int, model: np.ndarray, t: int) -> np.ndarray:
             return model * np.nan if worker == 0 and t == 3 else model - 1
@@ -276,7 +283,6 @@ class TestRecord:
             ({"late": "Late(share=1.5)"}, "a part of the replies, from 0 to 1"),
             ({"late": "Lat()"}, "did you mean Late"),
             ({"late": Late(wait=10)}, "wait is at most 9"),
-            ({"late": "Late(wait=6, again=True)"}, "leave wait out"),
             ({"late": f"Late(most={2**70})"}, "it is at most 1e"),
             ({"late": "Late(fade=5000)"}, "it is at most 100"),
             ({"late": Late(wait=4)}, "PTM.* was given 4 workers; it needs at least 5"),

@@ -6,11 +6,11 @@ says from which round's model it was computed; that makes its age.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-Worker = TypeVar("Worker", bound=Hashable)
+Worker = TypeVar("Worker", int, str)  # a number or a name
 
 
 @dataclass(frozen=True, eq=False)

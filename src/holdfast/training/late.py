@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.buffer import Buffer, check_buffer
 from holdfast.checks import NonNegative, Tolerance
 from holdfast.errors import BadInput
 from holdfast.mailbox import Letter, Mailbox
 from holdfast.values import Count, Value, value
 
 WAITING, USED, GONE = range(3)  # of letters in a checkpoint; of those that are gone only the round is known
-MOST, STEEPEST = 10**6, 100.0
+MOST = 10**6  # the latest that a reply may come, in units of time
 Numbers = Mailbox[int]
 Draws = tuple[np.random.Generator, int]
 """Where a round's draws come from, and how many of its workers are honest: the first ones."""
@@ -44,7 +45,7 @@ class Late(Value):
         A reply of age a has the weight (1 + a)^-fade. Weights are capped as `holdfast.cap` does if the rule has an f.
     again : bool
         Whether an honest worker without a new reply takes part with its last one, up to the age `oldest`. A round then
-        uses all replies, so `wait` stays 0.
+        uses all replies, and `wait` only says when it closes.
 
     Examples
     --------
@@ -65,18 +66,18 @@ class Late(Value):
         if not 0 <= self.share <= 1:
             raise BadInput(f"Late was given share = {self.share!r}; it is a part of the replies, from 0 to 1.")
         object.__setattr__(self, "share", self.share + 0.0)  # no -0.0, which has another text
-        for name, limit in (("most", MOST), ("wait", MOST), ("oldest", MOST), ("fade", STEEPEST)):
-            if (given := getattr(self, name)) > limit:
-                raise BadInput(f"Late was given {name} = {given!r}; it is at most {limit:g}.")
-        if self.again and self.wait:
-            raise BadInput(
-                f"Late was given wait = {self.wait} and again = True, with which all known workers take part; leave "
-                "wait out."
-            )
+        if self.most > MOST:
+            raise BadInput(f"Late was given most = {self.most!r}; it is at most {MOST:g}.")
+        check_buffer(self)
+
+    @property
+    def buffer(self) -> Buffer:
+        """What becomes of the replies, however late they are."""
+        return Buffer(self.wait, self.oldest, self.fade, self.again)
 
     def mailbox(self) -> Numbers | None:
         """Return the mailbox before the first round."""
-        return Mailbox(keeps=self.again)
+        return self.buffer.mailbox()
 
     def delays(self, rng: np.random.Generator, honest: int) -> np.ndarray:
         """Return by how much each honest reply of a round is late."""
@@ -92,25 +93,17 @@ class Late(Value):
 
     def close(self, box: Numbers, t: int, time: int, need: int) -> tuple[list[Letter[int]], int]:
         """Wait until enough replies are there, or none is under way; return those that count, and the time."""
-        need = max(need, self.wait)
-        while (under_way := box.busy(time)) and self._count(box, t, time) < need:
+        buffer = self.buffer
+        while under_way := box.busy(time):
+            new = box.there(t, time, self.oldest)
+            if buffer.enough(new, {one.worker for one in buffer.last(box, t)}, need):
+                break
             time = min(one.due for one in box.waiting.values() if one.worker in under_way and one.due > time)
-        before = dict(box.used)
-        letters = box.take(t, time=time, most=self.wait, oldest=self.oldest)
-        if self.again:
-            for one in letters:
-                if not np.isfinite(one.what).all():  # its last good one stays the last
-                    box.used[one.worker] = before.get(one.worker, replace(box.used[one.worker], what=None))
-            letters += box.recall(t, self.oldest, {one.worker for one in letters})
-        return sorted(letters, key=lambda one: one.worker), time
-
-    def _count(self, box: Numbers, t: int, time: int) -> int:
-        there = box.there(t, time, self.oldest)
-        return len(there) + (len(box.recall(t, self.oldest, there)) if self.again else 0)
+        return buffer.take(box, t, time=time, sound=lambda row: bool(np.isfinite(row).all())), time
 
     def weights(self, ages: np.ndarray) -> np.ndarray | None:
         """Return what replies of these ages count; None if all count alike."""
-        return None if self.fade == 0 or not ages.any() else (1.0 + ages) ** -self.fade
+        return self.buffer.weights(ages)
 
 
 @value

@@ -12,6 +12,7 @@ from holdfast.engines.flower.version import check
 
 check()
 
+from holdfast.buffer import Buffer  # noqa: E402
 from holdfast.engines.flower.client import apply_momentum, vote  # noqa: E402
 from holdfast.engines.flower.local import LocalGrid  # noqa: E402
 from holdfast.engines.flower.replies import make_record, read_model  # noqa: E402
@@ -21,6 +22,7 @@ from holdfast.engines.flower.wrapped import wrap  # noqa: E402
 from holdfast.renamed import answer_old_names as _answer_old_names  # noqa: E402
 
 __all__ = [
+    "Buffer",
     "LocalGrid",
     "RobustStrategy",
     "TwoPhaseStrategy",

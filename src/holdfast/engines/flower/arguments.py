@@ -9,8 +9,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypedDict
 
+from holdfast.buffer import Buffer
 from holdfast.engines.flower.counts import Cap
 from holdfast.errors import BadInput
+from holdfast.kinds import check_weighted
 from holdfast.rules import FLTrust, MoNNA, OuterCenter, OuterMean
 from holdfast.rules.base import Stage
 from holdfast.twophase import TwoPhase
@@ -45,6 +47,7 @@ class StrategyOptions(TypedDict, total=False):
     measure: Callable[[str], bool] | None
     weighted_by_key: str | None
     cap: Cap
+    buffer: Buffer | None
     seed: int
 
 
@@ -60,6 +63,19 @@ def answering(rule: Any, who: str) -> None:
         raise BadInput(f"{who} was given {rule!r}, which trusts a vector of its own; a server has none.")
     if who != "TwoPhaseStrategy" and any(isinstance(stage, OuterCenter | OuterMean) for stage in rule.stages()):
         log.warning("%r has no worst-case constant and is not meant to stand alone; use TwoPhaseStrategy", rule)
+
+
+def buffered(given: Any, rules: tuple[Stage, ...], least: int, who: str) -> Buffer | None:
+    """The buffer, checked: it waits for enough replies, and a rule without a weighted form meets no weights."""
+    if given is None:
+        return None
+    if not isinstance(given, Buffer):
+        raise BadInput(f"{who} was given buffer = {given!r}; it takes a Buffer, such as Buffer(wait=14), or None.")
+    if 0 < given.wait < least:
+        raise BadInput(f"{who} was given {given!r}, and its rule needs {least} replies; wait for {least} or more.")
+    for rule in rules if given.fade else ():
+        check_weighted(rule, "fade")
+    return given
 
 
 def usual(who: str, more: Mapping[str, Any]) -> None:

@@ -54,13 +54,15 @@ class Counts:
         count = found[0] if len(found) == 1 else None
         return None if count is None or count < 0 else float(count)
 
-    def masses(self, declared: list[float], rules: tuple[Stage, ...]) -> Masses | None:
-        """How much the clients count, under the cap; None if all count alike."""
-        if self.key is None or not declared:
+    def masses(self, declared: list[float], rules: tuple[Stage, ...], fades: np.ndarray | None = None) -> Masses | None:
+        """How much the clients count, less for old replies, under the cap; None if all count alike."""
+        if (self.key is None and fades is None) or not declared:
             return None
         present = sum(count > 0 for count in declared)
         if not present:
             raise BadInput(f"{rules[0]!r} was given replies that all declare {self.key} = 0; send counts above 0.")
+        if fades is not None:
+            declared = [count * float(fade) for count, fade in zip(declared, fades, strict=True)]
         liars = _liars(rules, present)
         if self.cap == "off" or liars is None:
             return read_masses(declared, len(declared), repr(rules[0]))

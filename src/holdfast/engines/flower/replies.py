@@ -26,12 +26,17 @@ ALIKE = Counts()
 
 @dataclass
 class Gathered:
-    """Sound updates, their nodes and what these count; who was refused and why; who said nothing; bytes that came."""
+    """Sound updates, their nodes, counts, metrics and ages; who was refused and why; who was silent; bytes that came.
+
+    `faulty` are those of the refused who owed a reply.
+    """
 
     nodes: list[int] = field(default_factory=list)
     updates: list[Model] = field(default_factory=list)
     counts: list[float] = field(default_factory=list)
     metrics: list[dict[str, float]] = field(default_factory=list)
+    ages: list[int] = field(default_factory=list)
+    faulty: list[int] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
     silent: list[int] = field(default_factory=list)
     bytes: int = 0

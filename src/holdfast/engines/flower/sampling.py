@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Collection
 from math import ceil, comb
 
 import numpy as np
@@ -33,8 +34,12 @@ def available(grid: Grid, wanted: int, patience: float) -> list[int]:
         time.sleep(min(1.0, max(0.01, until - time.monotonic())))
 
 
-def drawn(nodes: list[int], fraction: float, least: int, seed: int, turn: int) -> list[int]:
-    """A share of the nodes, at least `least` of them if there are as many, by a seed of our own."""
-    many = min(len(nodes), max(int(len(nodes) * fraction), least))
+def drawn(nodes: list[int], fraction: float, least: int, seed: int, turn: int, busy: Collection[int] = ()) -> list[int]:
+    """A share of the nodes, at least `least` of them if there are as many, by a seed of our own.
+
+    Those that are busy count as drawn, and are not drawn again.
+    """
+    idle = [node for node in nodes if node not in busy]
+    many = min(len(idle), max(int(len(nodes) * fraction), least) - (len(nodes) - len(idle)))
     rng = np.random.default_rng((seed, turn))
-    return sorted(nodes[i] for i in rng.choice(len(nodes), many, replace=False)) if many else []
+    return sorted(idle[i] for i in rng.choice(len(idle), many, replace=False)) if many > 0 else []

@@ -15,10 +15,12 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from holdfast.buffer import Buffer
 from holdfast.checks import check_whole
 from holdfast.decision import Decision
 from holdfast.driver import decide
-from holdfast.engines.flower.arguments import answering, fraction, seconds, usual
+from holdfast.engines.flower.arguments import answering, buffered, fraction, seconds, usual
+from holdfast.engines.flower.arrivals import ON_TIME, Arrivals
 from holdfast.engines.flower.counts import Cap, Counts
 from holdfast.engines.flower.differences import Model, stepped
 from holdfast.engines.flower.journal import Journal, State
@@ -26,7 +28,7 @@ from holdfast.engines.flower.limits import Limits
 from holdfast.engines.flower.local import LocalGrid
 from holdfast.engines.flower.mailbox import Mailbox
 from holdfast.engines.flower.metrics import middles, numbers
-from holdfast.engines.flower.replies import Gathered, check_first_model, gather, make_record, read_model
+from holdfast.engines.flower.replies import Gathered, check_first_model, make_record, read_model
 from holdfast.engines.flower.sampling import available, drawn, risk
 from holdfast.engines.lines import named
 from holdfast.errors import BadInput, TooManyFaults, listing, plural
@@ -38,7 +40,7 @@ from holdfast.updates import Updates
 log = logging.getLogger("flwr.holdfast")
 MAX_LOGGED = 3  # refused replies per round that the log names one by one; the journal has all
 NEVER = 1e-6  # a probability that nobody needs to be warned of
-FIGURES = ("kept", "excluded", "refused", "silent", "capped")  # fields of the journal that are counted
+FIGURES = ("kept", "excluded", "refused", "silent", "late", "capped")  # fields of the journal that are counted
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
@@ -77,6 +79,9 @@ class RobustStrategy(Strategy):
     cap : float, "off" or None
         The largest part of the weight that any f nodes may hold, below 1/2. None: the default of `holdfast.cap`.
         "off": no cap; only for counts that the server vouches for.
+    buffer : Buffer, optional
+        When a round closes without waiting for everybody, and how replies that come later count. Without it, a round
+        closes at its deadline, and later replies are lost.
     seed : int
         For the draws of nodes, and for rules that draw.
     **more
@@ -122,6 +127,7 @@ class RobustStrategy(Strategy):
         measure: Callable[[str], bool] | None = None,
         weighted_by_key: str | None = None,
         cap: Cap = None,
+        buffer: Buffer | None = None,
         seed: int = 0,
         **more: Any,
     ) -> None:
@@ -145,6 +151,8 @@ class RobustStrategy(Strategy):
         self.offset = 0  # rounds that an earlier server has done
         self.model: Model = {}
         self.last: Model | None = None
+        self.buffer = buffered(buffer, self._rules(), self._least(), type(self).__name__.strip("_"))
+        self.arrivals = Arrivals(self.buffer or ON_TIME, self.seed)
         self.asked: list[int] = []
         self.began, self.few = 0.0, ""
         self.grid: Any = None
@@ -203,6 +211,7 @@ class RobustStrategy(Strategy):
         check_first_model(initial_arrays, type(self).__name__)
         num_rounds = check_whole(num_rounds, "num_rounds", least=0, who=type(self).__name__)
         self.offset, self.last, held = 0, None, self.journal.state()
+        self.arrivals.remember({} if held is None else held[1].memory)
         if held is not None:
             self.offset, state = held
             model, self.last = state.model, state.last
@@ -221,7 +230,11 @@ class RobustStrategy(Strategy):
         left, before = max(0, num_rounds - self.offset), self.offset
         evaluate = evaluate_fn and (lambda at, arrays: evaluate_fn(at + before, arrays))
         post: Any = grid if isinstance(grid, LocalGrid) else Mailbox(grid, Limits.of(read_model(initial_arrays)))
-        result = super().start(post, initial_arrays, left, timeout, train_config, evaluate_config, evaluate)
+        try:
+            result = super().start(post, initial_arrays, left, timeout, train_config, evaluate_config, evaluate)
+        finally:
+            if isinstance(post, Mailbox):
+                post.give_up(self.arrivals.owing)
         if not len(result.arrays):  # every round was skipped, or none was left
             result.arrays = initial_arrays
         skipped = sum("skipped" in record for record in result.train_metrics_clientapp.values())
@@ -238,13 +251,20 @@ class RobustStrategy(Strategy):
         turn = server_round + self.offset
         self.model, self.began, self.grid = read_model(arrays), time.monotonic(), grid
         nodes = available(grid, self.min_available_nodes, self._patience(grid))
-        self.asked = drawn(nodes, self.fraction_train, self.min_train_nodes, self.seed, turn)
+        busy = self.arrivals.owing
+        self.asked = drawn(nodes, self.fraction_train, self.min_train_nodes, self.seed, turn, busy)
         fits = (len(nodes) - 1) // 2
-        self.few = f"{len(nodes)} nodes are connected, and {self.rule!r} needs {self._least()}; connect more nodes" + (
-            f", or lower f to {fits} at most" if self._f() > fits > 0 else ""
-        )
-        if len(self.asked) < self._least():
+        self.few = ""
+        if len(self.arrivals.within_reach(turn) | set(self.asked)) < self._least():
             self.asked = []
+            self.few = (
+                f"{len(nodes)} nodes are connected, and {self.rule!r} needs {self._least()}; connect more nodes"
+                + (f", or lower f to {fits} at most" if self._f() > fits > 0 else "")
+            )
+        self.arrivals.ask(turn, self.asked, self.model)
+        if isinstance(grid, Mailbox):
+            grid.close_when(self.arrivals.closing(turn, self._least()))
+        if not self.asked:
             return []
         wanted = int(len(nodes) * self.fraction_train)
         if server_round == 1 and 0 < wanted < len(self.asked):
@@ -278,11 +298,17 @@ class RobustStrategy(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Sort the replies, let the rule decide, commit the model; or skip the round and say why."""
         turn = server_round + self.offset
-        came = gather(replies, self.asked, self.model, self.counts)
+        came = self.arrivals.sort(turn, replies, self.counts, self._least())
+        came.silent = self.arrivals.lost(turn)
+        if isinstance(self.grid, Mailbox):
+            self.grid.give_up(came.silent)
         line: dict[str, Any] = {"round": turn, "asked": len(self.asked), "seconds": {}, "bytes": {"train": came.bytes}}
         line["seconds"]["train"] = round(time.monotonic() - self.began, 3)
         line["refused"] = {str(node): why for node, why in came.refused.items()}
         line["silent"] = [str(node) for node in came.silent]
+        if self.buffer:
+            line["late"] = [str(node) for node in self.arrivals.owing if node not in came.silent]
+            line["age"] = {str(node): age for node, age in zip(came.nodes, came.ages, strict=True) if age}
         for node, why in list(came.refused.items())[:MAX_LOGGED]:
             log.warning("round %d: node %d %s", turn, node, why)
         if len(came.refused) > MAX_LOGGED or came.silent:
@@ -290,6 +316,7 @@ class RobustStrategy(Strategy):
         try:
             decision, facts = self._decide(turn, came)
         except BadInput as refusal:
+            self.arrivals.put_back()
             line["skipped"] = self._explain_skip(refusal, came)
             log.warning("round %d is skipped: %s", turn, line["skipped"])
             self._done(turn, line)
@@ -314,7 +341,7 @@ class RobustStrategy(Strategy):
 
     def _explain_skip(self, refusal: BadInput, came: Gathered) -> str:
         """Why a round has no answer, and what an operator can do about it."""
-        if not self.asked:
+        if self.few:
             return self.few
         whom = "these nodes"
         if came.refused:
@@ -337,9 +364,10 @@ class RobustStrategy(Strategy):
 
     def _updates(self, came: Gathered) -> Updates:
         """The sound replies; the refused ones of nodes that were asked count as dropped, silent nodes do not."""
-        masses = self.counts.masses(came.counts, self._rules())
+        fades = self.arrivals.buffer.weights(np.array(came.ages))
+        masses = self.counts.masses(came.counts, self._rules(), fades)
         updates = read(came.updates, repr(self.rule), measure=self.measure, weights=masses)
-        return replace(updates, refused=len(set(came.refused) & set(self.asked)))
+        return replace(updates, refused=len(came.faulty))
 
     def _certified(self, decision: Decision, came: Gathered) -> dict[str, Any]:
         """κ of the round, where it costs nothing or was asked for."""
@@ -358,12 +386,14 @@ class RobustStrategy(Strategy):
         return out | ({"kappa": float(line["kappa"])} if "kappa" in line else {})
 
     def _done(self, turn: int, line: dict[str, Any]) -> None:
+        self.arrivals.forget(turn)
         try:
             self.journal.add(line)
         except OSError as error:  # a full disk ends no training
             log.error("round %d is not in the journal: %s", turn, error)
+        memory = self._memory() | self.arrivals.memory(self.model) if self.buffer else self._memory()
         try:
-            self.journal.save(turn, State(self.model, self.last, self._memory(), self._who()))
+            self.journal.save(turn, State(self.model, self.last, memory, self._who()))
         except OSError as error:
             log.error("the state after round %d is not saved: %s", turn, error)
 
@@ -384,7 +414,8 @@ class RobustStrategy(Strategy):
         if self.fraction_evaluate == 0:
             return []
         turn = server_round + self.offset
-        nodes = available(grid, self.min_evaluate_nodes, self._patience(grid))
+        there = available(grid, self.min_evaluate_nodes, self._patience(grid))
+        nodes = [node for node in there if node not in self.arrivals.owing]  # who still trains cannot evaluate
         self.asked = drawn(nodes, self.fraction_evaluate, self.min_evaluate_nodes, self.seed + 1, turn)
         config["server-round"] = turn
         content = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})

@@ -106,7 +106,7 @@ class TwoPhaseStrategy(RobustStrategy):
         candidates = self.rule.propose(self._updates(came), rng=rng, start=self.last)
         models = [stepped(self.model, decided.value) for decided in (candidates.inner, candidates.outer)]
         began = time.monotonic()
-        voters = [came.nodes[i] for i in candidates.voters]
+        voters = [came.nodes[i] for i in candidates.voters if came.nodes[i] not in self.arrivals.owing]
         sent = {name: make_record(model) for name, model in zip(CANDIDATES, models, strict=True)}
         content = RecordDict({**sent})
         content[self.configrecord_key] = ConfigRecord({"server-round": turn})
