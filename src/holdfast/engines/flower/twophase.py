@@ -47,7 +47,7 @@ class TwoPhaseStrategy(RobustStrategy):
         it, since the server sees differences of models alone.
     fraction_train, fraction_evaluate, min_train_nodes, min_evaluate_nodes, min_available_nodes : optional
         As for `RobustStrategy`.
-    arrayrecord_key, configrecord_key, patience, folder, certify, measure, weighted_by_key, cap, seed : optional
+    arrayrecord_key, configrecord_key, patience, folder, certify, measure, weighted_by_key, cap, buffer, seed : optional
         As for `RobustStrategy`. Weights count for both candidates. In the vote each node has one voice.
 
     Raises

@@ -45,7 +45,7 @@ def wrap(strategy: FedAvg, rule: Any, **options: Unpack[StrategyOptions]) -> Rob
         The rule, such as `MeanwO(f=3)`.
     fraction_train, fraction_evaluate, min_train_nodes, min_evaluate_nodes, min_available_nodes : optional
         As for `RobustStrategy`, and the strategy's own unless given.
-    arrayrecord_key, configrecord_key, patience, folder, certify, measure, weighted_by_key, cap, seed : optional
+    arrayrecord_key, configrecord_key, patience, folder, certify, measure, weighted_by_key, cap, buffer, seed : optional
         As for `RobustStrategy`. Record keys are the strategy's own unless given; `weighted_by_key` is not, and without
         it all nodes count alike.
 
