@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypedDict
 
-from holdfast.engines.flower.counts import Cap
+from holdfast.engines.counts import Cap
 from holdfast.errors import BadInput
 from holdfast.rules import FLTrust, MoNNA, OuterCenter, OuterMean
 from holdfast.rules.base import Stage
