@@ -160,6 +160,13 @@ class Rounds(Generic[Name]):
             return str(refusal)
         return f"{refusal.what}; repair {whom}{', or raise f' if self._f() else ''}."
 
+    def _explain_few(self, connected: int) -> str:
+        """Why a round with so few clients has no answer."""
+        fits = (connected - 1) // 2
+        return f"{connected} {self.noun}s are connected, and {self.rule!r} needs {self._least()}; connect more" + (
+            f" {self.noun}s" + (f", or lower f to {fits} at most" if self._f() > fits > 0 else "")
+        )
+
     def _step(self, turn: int, moved: Model) -> Model | None:
         """The model to commit, given that which the rule leads to; None if it is not finite."""
         return moved if all(np.isfinite(values).all() for values in moved.values()) else None

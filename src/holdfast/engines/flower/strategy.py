@@ -13,8 +13,9 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from holdfast.checks import check_whole
+from holdfast.engines.arguments import seconds
 from holdfast.engines.counts import Cap, Counts
-from holdfast.engines.flower.arguments import answering, fraction, seconds, usual
+from holdfast.engines.flower.arguments import answering, fraction, usual
 from holdfast.engines.flower.limits import Limits
 from holdfast.engines.flower.local import LocalGrid
 from holdfast.engines.flower.mailbox import Mailbox
@@ -199,10 +200,7 @@ class RobustStrategy(Rounds[int], Strategy):
         self.model, self.began, self.grid = read_model(arrays), time.monotonic(), grid
         nodes = available(grid, self.min_available_nodes, self._patience(grid))
         self.asked = drawn(nodes, self.fraction_train, self.min_train_nodes, self.seed, turn)
-        fits = (len(nodes) - 1) // 2
-        self.few = f"{len(nodes)} nodes are connected, and {self.rule!r} needs {self._least()}; connect more nodes" + (
-            f", or lower f to {fits} at most" if self._f() > fits > 0 else ""
-        )
+        self.few = self._explain_few(len(nodes))
         if len(self.asked) < self._least():
             self.asked = []
             return []

@@ -8,8 +8,9 @@ from typing import Any, Unpack
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
+from holdfast.engines.arguments import seconds
 from holdfast.engines.differences import Model
-from holdfast.engines.flower.arguments import StrategyOptions, seconds
+from holdfast.engines.flower.arguments import StrategyOptions
 from holdfast.engines.flower.limits import TooMuch, check_counts
 from holdfast.engines.flower.metrics import reported
 from holdfast.engines.flower.replies import failure, make_record
