@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -18,7 +19,6 @@ from holdfast.journal import read_journal
 from holdfast.twophase import AGGREGATORS
 
 HERE = Path(__file__).parent
-SITES = 4
 
 
 def accuracy(path: Path) -> float:
@@ -32,10 +32,11 @@ def accuracy(path: Path) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rule", default="Mean2P(f=1)")
-    parser.add_argument("--fault", default="reverse", choices=FAULTS)
-    parser.add_argument("--liar", default=f"site-{SITES}", help="the site that misbehaves; empty for none")
+    parser.add_argument("--sites", type=int, default=4)
+    parser.add_argument("--lies", nargs="*", default=["site-4=reverse"], help=f"what sites do: {', '.join(FAULTS)}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds that a round waits for replies")
+    parser.add_argument("--grace", type=float, help="seconds that a round waits for the last f sites")
     parser.add_argument("--weighted", help="the name under which sites declare how much they count")
     parser.add_argument("--workspace", type=Path, help="a new folder; without it, a temporary one")
     parser.add_argument("--folder", default="holdfast", help="the journal; an absolute path lets a killed run go on")
@@ -47,21 +48,22 @@ def main() -> int:
         num_rounds=args.rounds,
         timeout=args.timeout,
         vote_timeout=args.timeout,
-        min_sites=SITES,
+        grace=args.grace,
+        min_sites=args.sites,
         weighted_by_key=args.weighted,
         folder=args.folder,
     )
-    script_args = f"--sites {SITES} --liar={args.liar} --fault={args.fault}"
+    script_args = f"--sites {args.sites} --lies {' '.join(args.lies)}"
     job = make_job(controller, str(HERE / "learner.py"), name="digits", script_args=script_args)
     if args.write:
         job.export_job(str(args.write))
         return 0
     with tempfile.TemporaryDirectory() as temporary:
         workspace = args.workspace or Path(temporary) / "workspace"
-        code = job.simulator_run(str(workspace), n_clients=SITES)
+        code = job.simulator_run(str(workspace), n_clients=args.sites)
         kept = workspace / "server" / "simulate_job" / args.folder
         for line in read_journal(kept):
-            print(line)
+            print(json.dumps(line))
         print(f"accuracy {accuracy(kept / 'model.npz'):.3f}")
     return int(code or 0)
 

@@ -6,7 +6,7 @@ import argparse
 
 import numpy as np
 import nvflare.client as flare
-from lies import FAULTS, Model, misbehave
+from lies import Model, fault_of, misbehave
 from sklearn.datasets import load_digits
 
 from holdfast.engines.nvflare import answer_vote
@@ -45,12 +45,10 @@ def loss(model: Model, images: np.ndarray, labels: np.ndarray) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sites", type=int, default=4)
-    parser.add_argument("--liar", default="", help="the name of the site that misbehaves")
-    parser.add_argument("--fault", default="", choices=("", *FAULTS))
+    parser.add_argument("--lies", nargs="*", default=[], help="sites and their faults, such as site-4=nan")
     args = parser.parse_args()
     flare.init()
     site = flare.get_site_name()
-    fault = args.fault if site == args.liar else ""
     images, labels = own_part(site, args.sites)
     while flare.is_running():
         received = flare.receive()
@@ -60,6 +58,7 @@ def main() -> None:
         if vote is not None:
             flare.send(vote)
             continue
+        fault = fault_of(site, args.lies, int(received.current_round or 0))
         learned = misbehave(fault, received.params, train(received.params, images, labels))
         flare.send(flare.FLModel(params=learned, meta={"NUM_STEPS_CURRENT_ROUND": len(labels)}))
 

@@ -23,6 +23,16 @@ SPOILED: dict[str, Spoil] = {
 FAULTS = ("exception", "exit", "silent", *SPOILED)
 
 
+def fault_of(site: str, lies: list[str], turn: int) -> str:
+    """What a site does in a round, counted from 0; the last of its faults stays.
+
+    >>> [fault_of("site-4", ["site-4=nan,silent"], turn) for turn in range(3)], fault_of("site-1", [], 0)
+    (['nan', 'silent', 'silent'], '')
+    """
+    faults = next((lie.split("=", 1)[1].split(",") for lie in lies if lie.startswith(f"{site}=")), [""])
+    return faults[min(turn, len(faults) - 1)]
+
+
 def misbehave(fault: str, old: Model, new: Model) -> dict[str, Any]:
     """What a site with this fault sends instead of the model that it has learned."""
     if fault == "exception":

@@ -205,6 +205,9 @@ class Rounds(Generic[Name]):
             self.journal.add(line)
         except OSError as error:  # a full disk ends no training
             self.log.error("round %d is not in the journal: %s", turn, error)
+        self._save(turn)
+
+    def _save(self, turn: int) -> None:
         try:
             self.journal.save(turn, State(self.model, self.last, self._memory(), self._who()))
         except OSError as error:

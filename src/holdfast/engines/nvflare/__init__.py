@@ -10,10 +10,9 @@ from holdfast.engines.nvflare.version import check
 
 check()
 
-
+from holdfast.engines.nvflare.aggregator import RobustAggregator  # noqa: E402
 from holdfast.engines.nvflare.client import answer_vote  # noqa: E402
 from holdfast.engines.nvflare.controller import RobustController  # noqa: E402
-
 from holdfast.engines.nvflare.job import make_job  # noqa: E402
 
-__all__ = ["RobustController", "answer_vote", "make_job"]
+__all__ = ["RobustAggregator", "RobustController", "answer_vote", "make_job"]

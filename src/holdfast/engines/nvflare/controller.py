@@ -49,8 +49,11 @@ class RobustController(ModelController):
         How many rounds are run in all.
     timeout, vote_timeout : float
         How many seconds a round waits for replies, and for votes.
+    grace : float, optional
+        How many seconds a round waits for the last f sites, once all others have answered. Without it, until the
+        timeout.
     min_sites : int, optional
-        How many sites a round waits for. Without it, as many as the rule needs.
+        How many sites must be connected when a round begins. Without it, as many as the rule needs.
     patience : float
         How many seconds a round waits for sites to connect.
     folder : str
@@ -107,6 +110,7 @@ class RobustController(ModelController):
         num_rounds: int = 5,
         timeout: float = 600.0,
         vote_timeout: float = 600.0,
+        grace: float | None = None,
         min_sites: int | None = None,
         patience: float = 60.0,
         folder: str = "holdfast",
@@ -129,6 +133,7 @@ class RobustController(ModelController):
         self.num_rounds = check_whole(num_rounds, "num_rounds", least=0, who=who)
         self.timeout = whole_seconds("timeout", timeout)
         self.vote_timeout = whole_seconds("vote_timeout", vote_timeout)
+        self.grace = None if grace is None else seconds("grace", grace)
         self.min_sites = None if min_sites is None else check_whole(min_sites, "min_sites", least=0, who=who)
         self.patience, self.folder, self.certify = seconds("patience", patience), str(folder), bool(certify)
         self.measure, self.weighted_by_key, self.cap, self.step = measure, weighted_by_key, cap, step
@@ -211,11 +216,13 @@ class RobustController(ModelController):
 
         message = FLModelUtils.to_shareable(model)
         message.add_cookie(AppConstants.CONTRIBUTION_ROUND, model.current_round)
+        last = 0 if self.grace is None else self._make_server(None).tolerance
         self.broadcast_and_wait(
             Task(task, message, timeout=math.ceil(timeout), result_received_cb=keep),
             self.fl_ctx,
             targets=sites,
-            min_responses=len(sites),
+            min_responses=max(1, len(sites) - last),
+            wait_time_after_min_received=math.ceil(self.grace or 0),
             abort_signal=self.abort_signal,
         )
         return replies

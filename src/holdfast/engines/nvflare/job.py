@@ -75,9 +75,7 @@ def make_job(
     job.set_app_packages(["holdfast"])  # is installed on the server and not copied into the job
     job.to_server(controller)
     for site in sites or [None]:
-        runner = ScriptRunner(
-            script, script_args, framework=FRAMEWORKS[framework], launch_external_process=own_process
-        )
+        runner = ScriptRunner(script, script_args, framework=FRAMEWORKS[framework], launch_external_process=own_process)
         if site is None:
             job.to_clients(runner)
         else:

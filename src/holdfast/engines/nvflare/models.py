@@ -26,6 +26,15 @@ def to_array(value: object) -> np.ndarray | None:
     return None
 
 
+def like(values: np.ndarray, given: object) -> Any:
+    """The array as what was given is: numpy's, or a tensor on its device."""
+    if not _is_tensor(given):
+        return values
+    import torch
+
+    return torch.from_numpy(values).to(given.device)  # type: ignore[attr-defined]
+
+
 def _is_tensor(value: object) -> bool:
     return any(kind.__module__ == "torch" and kind.__name__ == "Tensor" for kind in type(value).__mro__)
 

@@ -38,6 +38,11 @@ class Server(Rounds[str]):
         """How many sites a round needs."""
         return self._least()
 
+    @property
+    def tolerance(self) -> int:
+        """The f of the rule."""
+        return self._f()
+
     def begin(self, model: Model, num_rounds: int) -> range:
         """The rounds that are left to run, from where an earlier server was killed."""
         self.num_rounds = num_rounds
