@@ -27,8 +27,8 @@ from flwr.clientapp import ClientApp
 from hostile_pieces import store
 from hostile_replies import train_kinds, trained, vote_kinds, voted
 
+from holdfast.engines.differences import Model
 from holdfast.engines.flower import LocalGrid
-from holdfast.engines.flower.differences import Model
 
 DEFAULT = Path("results/flower/hostile_cost.json")
 SERVER = Path(__file__).with_name("hostile_server.py")

@@ -12,8 +12,8 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, MetricRecord, RecordDict
 from hostile_pieces import Reply, described
 
+from holdfast.engines.differences import Model
 from holdfast.engines.flower import make_record
-from holdfast.engines.flower.differences import Model
 
 
 def trained(model: Model, **more: Any) -> Reply:

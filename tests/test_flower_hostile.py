@@ -25,7 +25,7 @@ from holdfast.engines.flower import (
     wrap,
 )
 from holdfast.engines.flower.mailbox import Mailbox
-from holdfast.engines.flower.metrics import middles
+from holdfast.engines.metrics import middles
 from holdfast.journal import read_journal
 from tests.children import PATIENCE
 

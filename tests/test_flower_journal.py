@@ -17,7 +17,7 @@ from flwr.clientapp import ClientApp
 
 from holdfast import BadInput, MeanwO
 from holdfast.engines.flower import LocalGrid, RobustStrategy, make_record, read_model
-from holdfast.engines.flower.journal import Journal, State
+from holdfast.engines.journal import Journal, State
 from holdfast.journal import read_journal, scan_journal
 from holdfast.report.nodes import History, nodes, summary, write
 

@@ -31,8 +31,8 @@ from torch._C._distributed_c10d import HashStore
 from holdfast import BadInput, MeanwO
 from holdfast.cli import main
 from holdfast.cli.app import app
-from holdfast.engines.flower.journal import Journal
-from holdfast.engines.flower.journal import State as Server
+from holdfast.engines.journal import Journal
+from holdfast.engines.journal import State as Server
 from holdfast.engines.sharded import Ledger, Momentum, load, save
 from holdfast.experiments.store import Store, key, summarise
 from holdfast.journal import parse_line, read_journal

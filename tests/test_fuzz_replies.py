@@ -34,9 +34,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import CWTM, NNM, GeometricMedian, Mean2P, MeanwO
+from holdfast.engines.counts import Counts
 from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, make_record, read_model, strategy
-from holdfast.engines.flower.counts import Counts
-from holdfast.engines.flower.replies import Gathered, gather
+from holdfast.engines.flower.replies import gather
+from holdfast.engines.replies import Gathered
 from holdfast.journal import read_journal
 from tests.fuzzing import Damage, damages, examples, no_hang, tried
 
@@ -215,11 +216,11 @@ def test_damaged_replies_change_nothing_but_their_own_part(
 ) -> None:
     tried("replies of a round")
     kind = TwoPhaseStrategy if isinstance(rule, type(Mean2P(f=1))) else RobustStrategy
-    came = list[Gathered]()
+    came = list[Gathered[int]]()
 
     rules = (rule.inner, rule.outer) if kind is TwoPhaseStrategy else (rule,)
 
-    def spied(replies: Iterator[Message], asked: Iterable[int], model: Any, counts: Counts) -> Gathered:
+    def spied(replies: Iterator[Message], asked: Iterable[int], model: Any, counts: Counts) -> Gathered[int]:
         came.append(gather(replies, asked, model, counts))
         return came[-1]
 

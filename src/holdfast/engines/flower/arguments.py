@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypedDict
 
 from holdfast.buffer import Buffer
-from holdfast.engines.flower.counts import Cap
+from holdfast.engines.arguments import check_rule
+from holdfast.engines.counts import Cap
 from holdfast.errors import BadInput
-from holdfast.kinds import check_weighted
-from holdfast.rules import FLTrust, MoNNA, OuterCenter, OuterMean
-from holdfast.rules.base import Stage
-from holdfast.twophase import TwoPhase
 
 log = logging.getLogger("flwr.holdfast")
 REPLACED = {
@@ -53,29 +49,8 @@ class StrategyOptions(TypedDict, total=False):
 
 def answering(rule: Any, who: str) -> None:
     """Refuse what is no rule, and rules that a server cannot ask."""
-    if isinstance(rule, str):
-        raise BadInput(f"{who} was given the text {rule!r}; pass the rule, by parse({rule!r}).")
-    if isinstance(rule, TwoPhase):
-        raise BadInput(f"{who} was given {rule!r}, which lets the nodes vote; use TwoPhaseStrategy.")
-    if not isinstance(rule, Stage) or not rule.answers:
-        raise BadInput(f"{who} was given {rule!r}; it takes a rule, such as MeanwO(f=3).")
-    if any(isinstance(stage, MoNNA | FLTrust) for stage in rule.stages()):
-        raise BadInput(f"{who} was given {rule!r}, which trusts a vector of its own; a server has none.")
-    if who != "TwoPhaseStrategy" and any(isinstance(stage, OuterCenter | OuterMean) for stage in rule.stages()):
-        log.warning("%r has no worst-case constant and is not meant to stand alone; use TwoPhaseStrategy", rule)
-
-
-def buffered(given: Any, rules: tuple[Stage, ...], least: int, who: str) -> Buffer | None:
-    """The buffer, checked: it waits for enough replies, and a rule without a weighted form meets no weights."""
-    if given is None:
-        return None
-    if not isinstance(given, Buffer):
-        raise BadInput(f"{who} was given buffer = {given!r}; it takes a Buffer, such as Buffer(wait=14), or None.")
-    if 0 < given.wait < least:
-        raise BadInput(f"{who} was given {given!r}, and its rule needs {least} replies; wait for {least} or more.")
-    for rule in rules if given.fade else ():
-        check_weighted(rule, "fade")
-    return given
+    elected = who == "TwoPhaseStrategy"
+    check_rule(rule, who, log=log, elected=elected, nodes="nodes", instead="TwoPhaseStrategy")
 
 
 def usual(who: str, more: Mapping[str, Any]) -> None:
@@ -96,11 +71,4 @@ def fraction(name: str, given: Any) -> float:
     """A part of the nodes, from 0 to 1."""
     if not isinstance(given, (int, float)) or not 0 <= given <= 1:
         raise BadInput(f"{name} = {given!r} was given; it is a part of the nodes, from 0 to 1.")
-    return float(given)
-
-
-def seconds(name: str, given: Any) -> float:
-    """How long to wait."""
-    if not isinstance(given, (int, float)) or not 0 <= given < math.inf:
-        raise BadInput(f"{name} = {given!r} was given; it is a number of seconds, 0 or more.")
     return float(given)

@@ -10,7 +10,7 @@ import numpy as np
 from flwr.app import Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from holdfast.engines.flower.differences import Model
+from holdfast.engines.differences import Model
 from holdfast.engines.flower.replies import make_record, read_model
 from holdfast.errors import BadInput
 

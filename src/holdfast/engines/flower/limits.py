@@ -8,16 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from flwr.app import ConfigRecord, Message, MetricRecord
 
+from holdfast.engines.replies import MAX_NAMES, Refused
+
 HEADER = 4096  # bytes of an array's description, at most
 NUMBER_BYTES = 8  # of one number at least, so that a model of float32 may be answered in float64
 HEAD_BYTES = 100  # that Flower puts before the content of each piece, at most; and of its place in the list of pieces
 CHUNK_BYTES = 1 << 16  # the smallest pieces in which a client may upload a large array
 MAX_RECORDS = 100  # in one reply
-MAX_NAMES = 1_000  # of metrics and settings in one reply
 MAX_RECORD_BYTES = 1 << 20  # of everything in a reply that is no array
 
 
-class TooMuch(Exception):
+class TooMuch(Refused):
     """A reply holds more than a sound one can need."""
 
 

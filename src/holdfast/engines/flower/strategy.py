@@ -3,48 +3,37 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from holdfast.buffer import Buffer
 from holdfast.checks import check_whole
-from holdfast.decision import Decision
-from holdfast.driver import decide
-from holdfast.engines.flower.arguments import answering, buffered, fraction, seconds, usual
-from holdfast.engines.flower.arrivals import ON_TIME, Arrivals
-from holdfast.engines.flower.counts import Cap, Counts
-from holdfast.engines.flower.differences import Model, stepped
-from holdfast.engines.flower.journal import Journal, State
+from holdfast.engines.arguments import seconds
+from holdfast.engines.counts import Cap, Counts
+from holdfast.engines.differences import Model
+from holdfast.engines.flower.arguments import answering, fraction, usual
 from holdfast.engines.flower.limits import Limits
 from holdfast.engines.flower.local import LocalGrid
 from holdfast.engines.flower.mailbox import Mailbox
-from holdfast.engines.flower.metrics import middles, numbers
-from holdfast.engines.flower.replies import Gathered, check_first_model, make_record, read_model
+from holdfast.engines.flower.metrics import numbers
+from holdfast.engines.flower.replies import by_node, check_first_model, make_record, read_model, read_reply
 from holdfast.engines.flower.sampling import available, drawn, risk
-from holdfast.engines.lines import named
-from holdfast.errors import BadInput, TooManyFaults, listing, plural
-from holdfast.guarantees.certificate import certificate
-from holdfast.reading import read
-from holdfast.rules.base import Stage
-from holdfast.updates import Updates
+from holdfast.engines.metrics import middles
+from holdfast.engines.replies import Sound
+from holdfast.engines.rounds import Rounds
 
 log = logging.getLogger("flwr.holdfast")
-MAX_LOGGED = 3  # refused replies per round that the log names one by one; the journal has all
 NEVER = 1e-6  # a probability that nobody needs to be warned of
-FIGURES = ("kept", "excluded", "refused", "silent", "late", "capped")  # fields of the journal that are counted
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
-class RobustStrategy(Strategy):
+class RobustStrategy(Rounds[int], Strategy):
     """Rounds in which a rule aggregates what the nodes send, whatever they send.
 
     Parameters
@@ -134,8 +123,6 @@ class RobustStrategy(Strategy):
         usual(type(self).__name__.replace("_Wrapped", "wrap"), more)
         self._check(rule)
         self.rule = rule
-        self.counts = Counts(weighted_by_key, cap)
-        self.counts.check(self._rules())
         self.fraction_train = fraction("fraction_train", fraction_train)
         self.fraction_evaluate = fraction("fraction_evaluate", fraction_evaluate)
         self.min_train_nodes = (
@@ -145,27 +132,14 @@ class RobustStrategy(Strategy):
         least = self.min_train_nodes if min_available_nodes is None else min_available_nodes
         self.min_available_nodes = check_whole(least, "min_available_nodes", least=0)
         self.arrayrecord_key, self.configrecord_key = arrayrecord_key, configrecord_key
-        self.patience, self.seed = seconds("patience", patience), check_whole(seed, "seed", least=0)
-        self.certify, self.measure = certify, measure
-        self.journal = Journal(folder)
-        self.offset = 0  # rounds that an earlier server has done
-        self.model: Model = {}
-        self.last: Model | None = None
-        self.buffer = buffered(buffer, self._rules(), self._least(), type(self).__name__.strip("_"))
-        self.arrivals = Arrivals(self.buffer or ON_TIME, self.seed)
-        self.asked: list[int] = []
-        self.began, self.few = 0.0, ""
+        self.patience = seconds("patience", patience)
         self.grid: Any = None
+        counts, seed = Counts(weighted_by_key, cap), check_whole(seed, "seed", least=0)
+        kept: dict[str, Any] = {"folder": folder, "certify": certify, "measure": measure, "buffer": buffer}
+        Rounds.__init__(self, rule, counts, **kept, seed=seed, log=log)
 
     def _check(self, rule: Any) -> None:
         answering(rule, type(self).__name__.strip("_"))
-
-    def _rules(self) -> tuple[Stage, ...]:
-        """The rules that see the updates of a round."""
-        return (self.rule,)
-
-    def _least(self) -> int:
-        return int(self.rule.least())
 
     def summary(self) -> None:
         """Say what the strategy is."""
@@ -210,23 +184,9 @@ class RobustStrategy(Strategy):
         """
         check_first_model(initial_arrays, type(self).__name__)
         num_rounds = check_whole(num_rounds, "num_rounds", least=0, who=type(self).__name__)
-        self.offset, self.last, held = 0, None, self.journal.state()
-        self.arrivals.remember({} if held is None else held[1].memory)
-        if held is not None:
-            self.offset, state = held
-            model, self.last = state.model, state.last
-            if {n: v.shape for n, v in model.items()} != {n: v.shape for n, v in read_model(initial_arrays).items()}:
-                where = self.journal.folder
-                raise BadInput(f"{where} holds the state of another model than initial_arrays; name another folder.")
-            initial_arrays = make_record({name: model[name] for name in initial_arrays})
-            self._remember(state.memory)
-            if self.offset < num_rounds:
-                log.info("going on after round %d of %d, Flower counts the rest from 1", self.offset, num_rounds)
-            else:
-                done = "%s holds %d rounds, and %d were asked for, so none is run; name another folder or ask for more"
-                log.warning(done, self.journal.folder, self.offset, num_rounds)
-            if state.who != self._who():
-                log.warning("the rounds before were by %s, these are by %s", state.who, self._who())
+        model = self._resume(read_model(initial_arrays), num_rounds, remark=", Flower counts the rest from 1")
+        if self.offset:
+            initial_arrays = make_record(model)
         left, before = max(0, num_rounds - self.offset), self.offset
         evaluate = evaluate_fn and (lambda at, arrays: evaluate_fn(at + before, arrays))
         post: Any = grid if isinstance(grid, LocalGrid) else Mailbox(grid, Limits.of(read_model(initial_arrays)))
@@ -253,14 +213,9 @@ class RobustStrategy(Strategy):
         nodes = available(grid, self.min_available_nodes, self._patience(grid))
         busy = self.arrivals.owing
         self.asked = drawn(nodes, self.fraction_train, self.min_train_nodes, self.seed, turn, busy)
-        fits = (len(nodes) - 1) // 2
         self.few = ""
         if len(self.arrivals.within_reach(turn) | set(self.asked)) < self._least():
-            self.asked = []
-            self.few = (
-                f"{len(nodes)} nodes are connected, and {self.rule!r} needs {self._least()}; connect more nodes"
-                + (f", or lower f to {fits} at most" if self._f() > fits > 0 else "")
-            )
+            self.asked, self.few = [], self._explain_few(len(nodes))
         self.arrivals.ask(turn, self.asked, self.model)
         if isinstance(grid, Mailbox):
             grid.close_when(self.arrivals.closing(turn, self._least()))
@@ -281,9 +236,6 @@ class RobustStrategy(Strategy):
             RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config}), MessageType.TRAIN
         )
 
-    def _f(self) -> int:
-        return self.rule.tolerance() or 0
-
     def _patience(self, grid: Any) -> float:
         return 0.0 if isinstance(grid, LocalGrid) else self.patience  # whoever is not here now never will be
 
@@ -298,114 +250,14 @@ class RobustStrategy(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Sort the replies, let the rule decide, commit the model; or skip the round and say why."""
         turn = server_round + self.offset
-        came = self.arrivals.sort(turn, replies, self.counts, self._least())
-        came.silent = self.arrivals.lost(turn)
+        came = self.arrivals.sort(turn, by_node(replies), self._read, self._least())
         if isinstance(self.grid, Mailbox):
             self.grid.give_up(came.silent)
-        line: dict[str, Any] = {"round": turn, "asked": len(self.asked), "seconds": {}, "bytes": {"train": came.bytes}}
-        line["seconds"]["train"] = round(time.monotonic() - self.began, 3)
-        line["refused"] = {str(node): why for node, why in came.refused.items()}
-        line["silent"] = [str(node) for node in came.silent]
-        if self.buffer:
-            line["late"] = [str(node) for node in self.arrivals.owing if node not in came.silent]
-            line["age"] = {str(node): age for node, age in zip(came.nodes, came.ages, strict=True) if age}
-        for node, why in list(came.refused.items())[:MAX_LOGGED]:
-            log.warning("round %d: node %d %s", turn, node, why)
-        if len(came.refused) > MAX_LOGGED or came.silent:
-            log.warning("round %d: %d refused, %d silent", turn, len(came.refused), len(came.silent))
-        try:
-            decision, facts = self._decide(turn, came)
-        except BadInput as refusal:
-            self.arrivals.put_back()
-            line["skipped"] = self._explain_skip(refusal, came)
-            log.warning("round %d is skipped: %s", turn, line["skipped"])
-            self._done(turn, line)
-            return None, MetricRecord({"skipped": 1.0})
-        for what in ("seconds", "bytes"):
-            line[what] |= facts.pop(what, {})
-        line |= facts | named(decision, list(map(str, came.nodes)))
-        last = {name: np.asarray(decision.value[name]) for name in self.model}
-        moved = self._step(turn, stepped(self.model, last))
-        if moved is None:
-            line["skipped"] = "the step leaves the range of floats"
-            self._done(turn, line)
-            return None, MetricRecord({"skipped": 1.0})
-        if decision.note:
-            log.warning("round %d: %s", turn, decision.note)
-        if excluded := [str(came.nodes[at]) for at in decision.excluded]:
-            what = plural(len(excluded), "node")
-            log.info("round %d: excluded %s %s (%s)", turn, what, listing(excluded), decision.why)
-        self.model, self.last = moved, last
-        self._done(turn, line)
-        return make_record(moved), MetricRecord(self._figures(line, came))
+        moved, figures = self._settle(turn, came)
+        return (None if moved is None else make_record(moved)), MetricRecord({**figures})
 
-    def _explain_skip(self, refusal: BadInput, came: Gathered) -> str:
-        """Why a round has no answer, and what an operator can do about it."""
-        if self.few:
-            return self.few
-        whom = "these nodes"
-        if came.refused:
-            whom = f"{plural(len(came.refused), 'node')} {listing(map(str, came.refused))}"
-        if came.refused and not came.nodes:
-            first = next(iter(came.refused.values()))
-            return f"all {len(came.refused)} replies were refused ({first}); repair {whom}."
-        if not isinstance(refusal, TooManyFaults):
-            return str(refusal)
-        return f"{refusal.what}; repair {whom}{', or raise f' if self._f() else ''}."
-
-    def _step(self, turn: int, moved: Model) -> Model | None:
-        """The model to commit, given that which the rule leads to; None if it is not finite."""
-        return moved if all(np.isfinite(values).all() for values in moved.values()) else None
-
-    def _decide(self, turn: int, came: Gathered) -> tuple[Decision, dict[str, Any]]:
-        rng = np.random.default_rng((self.seed, turn, 1))
-        decision = decide(self.rule, self._updates(came), rng=rng, start=self.last)
-        return decision, self._certified(decision, came)
-
-    def _updates(self, came: Gathered) -> Updates:
-        """The sound replies; the refused ones of nodes that were asked count as dropped, silent nodes do not."""
-        fades = self.arrivals.buffer.weights(np.array(came.ages))
-        masses = self.counts.masses(came.counts, self._rules(), fades)
-        updates = read(came.updates, repr(self.rule), measure=self.measure, weights=masses)
-        return replace(updates, refused=len(came.faulty))
-
-    def _certified(self, decision: Decision, came: Gathered) -> dict[str, Any]:
-        """κ of the round, where it costs nothing or was asked for."""
-        if not self.certify or not self._f():
-            return {}
-        try:
-            kappa = certificate(decision, came.updates, measure=self.measure).kappa
-        except BadInput:
-            return {}
-        return {"kappa": kappa} if math.isfinite(kappa) else {}
-
-    def _figures(self, line: dict[str, Any], came: Gathered) -> dict[str, Any]:
-        """The round in numbers, and the middle one of each of the clients' own metrics."""
-        out = {f"client-{name}": value for name, value in middles(came.metrics, self._f()).items()}
-        out |= {name: float(len(line[name])) for name in FIGURES if name in line}
-        return out | ({"kappa": float(line["kappa"])} if "kappa" in line else {})
-
-    def _done(self, turn: int, line: dict[str, Any]) -> None:
-        self.arrivals.forget(turn)
-        try:
-            self.journal.add(line)
-        except OSError as error:  # a full disk ends no training
-            log.error("round %d is not in the journal: %s", turn, error)
-        memory = self._memory() | self.arrivals.memory(self.model) if self.buffer else self._memory()
-        try:
-            self.journal.save(turn, State(self.model, self.last, memory, self._who()))
-        except OSError as error:
-            log.error("the state after round %d is not saved: %s", turn, error)
-
-    def _who(self) -> str:
-        return f"{self.rule!r}, seed {self.seed}{self.counts}"
-
-    def _memory(self) -> dict[str, Model]:
-        """What a server's optimiser keeps between rounds; the plain step keeps nothing."""
-        return {}
-
-    def _remember(self, memory: dict[str, Model]) -> None:
-        """Put it back after a restart."""
+    def _read(self, reply: Message, model: Model, out: Model) -> Sound:
+        return read_reply(reply, model, out, self.counts)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -429,4 +281,4 @@ class RobustStrategy(Strategy):
             if node in self.asked and not reply.has_error():
                 seen.setdefault(node, numbers(reply))
         medians = middles(list(seen.values()), self._f())
-        return MetricRecord(medians) if medians else None
+        return MetricRecord({**medians}) if medians else None

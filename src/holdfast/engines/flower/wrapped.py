@@ -21,8 +21,8 @@ from flwr.serverapp.strategy import (
     QFedAvg,
 )
 
+from holdfast.engines.differences import Model
 from holdfast.engines.flower.arguments import StrategyOptions, answering
-from holdfast.engines.flower.differences import Model
 from holdfast.engines.flower.replies import make_record, read_model
 from holdfast.engines.flower.strategy import RobustStrategy
 from holdfast.errors import BadInput

@@ -13,13 +13,11 @@ from typing import IO, Any
 import numpy as np
 
 from holdfast.disk import open_regular, write_whole
-from holdfast.engines.flower.differences import Model
+from holdfast.engines.differences import Model
 from holdfast.engines.lines import add, open_lines
 from holdfast.errors import BadInput, plural
 from holdfast.journal import parse_line
 from holdfast.npz import read_arrays
-
-log = logging.getLogger("flwr.holdfast")
 
 
 @dataclass
@@ -35,11 +33,13 @@ class State:
 class Journal:
     """A folder with rounds.jsonl and state.npz; without a folder, nothing is kept.
 
-    Nothing that was written is removed. What a restart cannot use goes to rounds-set-aside.jsonl, and the log says so.
+    Nothing that was written is removed. What a restart cannot use goes to rounds-set-aside.jsonl, and the engine's log
+    says so.
     """
 
-    def __init__(self, folder: Path | str | None) -> None:
+    def __init__(self, folder: Path | str | None, log: logging.Logger | None = None) -> None:
         self.folder = None
+        self.log = log or logging.getLogger("holdfast")
         if folder is not None:
             try:
                 self.folder = Path(folder)
@@ -113,7 +113,7 @@ class Journal:
         for many, what in zip(counts, ("damaged {}", "{} of rounds that no state holds"), strict=True):
             if many:
                 subject, verb = what.format(plural(many, "line")), "is" if many == 1 else "are"
-                log.warning("%d %s %s set aside in %s", many, subject, verb, aside)
+                self.log.warning("%d %s %s set aside in %s", many, subject, verb, aside)
 
 
 def _unusable(text: bytes, done: int) -> str:

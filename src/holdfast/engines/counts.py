@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from flwr.app import Message
 
 from holdfast.contract import Stage
-from holdfast.engines.flower.metrics import reported
+from holdfast.engines.replies import Refused
 from holdfast.errors import BadInput
 from holdfast.jsonable import finite_or_none
 from holdfast.kinds import check_weighted
@@ -46,13 +46,20 @@ class Counts:
                 "or pass cap='off' if you vouch for the counts."
             )
 
-    def read(self, reply: Message) -> float | None:
-        """What a reply declares, 1 if all count alike; None if it is not one finite number, 0 or more."""
+    def read(self, declared: Sequence[object]) -> float:
+        """What a client declares, given the values under our name; 1 if all count alike.
+
+        Raises
+        ------
+        Refused
+            If it is not one finite number of at least 0.
+        """
         if self.key is None:
             return 1.0
-        found = [finite_or_none(record[self.key]) for record in reported(reply) if self.key in record]
-        count = found[0] if len(found) == 1 else None
-        return None if count is None or count < 0 else float(count)
+        count = finite_or_none(declared[0]) if len(declared) == 1 else None
+        if count is None or count < 0:
+            raise Refused(f"sent no {self.key} that is a finite number, 0 or more")
+        return float(count)
 
     def masses(self, declared: list[float], rules: tuple[Stage, ...], fades: np.ndarray | None = None) -> Masses | None:
         """How much the clients count, less for old replies, under the cap; None if all count alike."""

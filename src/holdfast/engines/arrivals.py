@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Generic
 
 import numpy as np
-from flwr.app import Message
 
 from holdfast.buffer import Buffer
-from holdfast.engines.flower.counts import Counts
-from holdfast.engines.flower.differences import Model
-from holdfast.engines.flower.replies import Gathered, gather
+from holdfast.engines.differences import Model
+from holdfast.engines.replies import Gathered, Name, Reply, Sound, sort_replies
 from holdfast.mailbox import Letter
 
 ON_TIME = Buffer(oldest=0, fade=0.0)  # a round uses the replies that came before its deadline, and no others
@@ -19,7 +19,7 @@ LETTER, WAITING, USED = "letter", "waiting", "used"  # in the state of a server
 
 
 @dataclass(frozen=True)
-class Reply:
+class Kept:
     """What is kept of a sound reply: the difference to the model that was sent, its count, its metrics."""
 
     update: Model
@@ -27,46 +27,50 @@ class Reply:
     metrics: dict[str, float]
 
 
-class Arrivals:
-    """The replies that a server expects and has, over all rounds; nodes by their numbers."""
+class Arrivals(Generic[Name]):
+    """The replies that a server expects and has, over all rounds; clients by number or name."""
 
     def __init__(self, buffer: Buffer, seed: int) -> None:
         self.buffer, self.seed = buffer, seed
         self.box = buffer.mailbox()
-        self.owing: dict[int, int] = {}  # the round whose model a node was sent, until its reply is here
+        self.owing: dict[Name, int] = {}  # the round whose model a node was sent, until its reply is here
         self.models: dict[int, Model] = {}  # of the rounds to which somebody owes a reply
         self.before = dict(self.box.waiting), dict(self.box.used)
 
-    def ask(self, turn: int, nodes: Iterable[int], model: Model) -> None:
+    def ask(self, turn: int, nodes: Iterable[Name], model: Model) -> None:
         """Note that these nodes are sent the model of a round."""
         self.models[turn] = model
         self.owing |= dict.fromkeys(nodes, turn)
 
-    def within_reach(self, turn: int) -> set[int]:
+    def within_reach(self, turn: int) -> set[Name]:
         """Return the nodes that may take part in a round: their replies are here, or under way."""
         return set(self.owing) | self._new(turn) | self._last(turn)
 
-    def closing(self, turn: int, need: int) -> Callable[[set[int]], bool]:
+    def closing(self, turn: int, need: int) -> Callable[[set[Name]], bool]:
         """Return a function that says whether a round closes once these nodes have replied."""
         new, last = self._new(turn), self._last(turn)
         return lambda came: self.buffer.wait > 0 and self.buffer.enough(new | came, last, need)
 
-    def sort(self, turn: int, replies: Iterable[Message], counts: Counts, need: int) -> Gathered:
+    def sort(
+        self, turn: int, replies: Iterable[tuple[Name, Reply]], read: Callable[[Reply, Model, Model], Sound], need: int
+    ) -> Gathered[Name]:
         """Check the replies that came, keep the sound ones, and return those that round `turn` uses.
 
-        If there are fewer than `need`, they all wait for the next round.
+        `read` gets a reply, the model that it answers, and the arrays in which to write the difference. If there are
+        fewer replies than `need`, they all wait for the next round.
         """
-        out, sound = Gathered(), list[Letter[int]]()
+        out, sound = Gathered[Name](), list[Letter[Name]]()
         for made, some in self._by_round(turn, replies).items():
-            nodes = [int(one.metadata.src_node_id) for one in some]
-            came = gather(some, [node for node in nodes if self.owing.get(node) == made], self.models[made], counts)
-            read = map(Reply, came.updates, came.counts, came.metrics)
-            sound += [Letter(node, made, turn, one) for node, one in zip(came.nodes, read, strict=True)]
-            out.faulty += [node for node in came.refused if node in self.owing]
+            model, nodes = self.models[made], [node for node, _ in some if self.owing.get(node) == made]
+            came = sort_replies(some, nodes, model, _against(model, read))
+            kept = map(Kept, came.updates, came.counts, came.metrics)
+            sound += [Letter(node, made, turn, one) for node, one in zip(came.nodes, kept, strict=True)]
+            out.faulty += came.faulty
             out.refused |= came.refused
             out.bytes += came.bytes
         for node in (*out.faulty, *(one.worker for one in sound)):
             del self.owing[node]
+        out.silent = self.lost(turn)
         self._keep(turn, sound, out)
         for one in self._use(turn, need):
             if one.worker not in out.faulty:
@@ -77,14 +81,14 @@ class Arrivals:
                 out.ages.append(one.age(turn))
         return out
 
-    def _by_round(self, turn: int, replies: Iterable[Message]) -> dict[int, list[Message]]:
-        """The replies by the round whose model they answer; those of nodes that owe nothing are with this round's."""
-        groups: dict[int, list[Message]] = {}
-        for reply in replies:
-            groups.setdefault(self.owing.get(int(reply.metadata.src_node_id), turn), []).append(reply)
+    def _by_round(self, turn: int, replies: Iterable[tuple[Name, Reply]]) -> dict[int, list[tuple[Name, Reply]]]:
+        """The replies by the round whose model they answer; those of clients that owe nothing are with this round's."""
+        groups: dict[int, list[tuple[Name, Reply]]] = {}
+        for node, reply in replies:
+            groups.setdefault(self.owing.get(node, turn), []).append((node, reply))
         return groups
 
-    def _keep(self, turn: int, sound: list[Letter[int]], came: Gathered) -> None:
+    def _keep(self, turn: int, sound: list[Letter[Name]], came: Gathered[Name]) -> None:
         """Put replies into the mailbox in an order that is drawn; a node whose newest reply is refused has no other."""
         self.box.waiting = {at: one for at, one in self.box.waiting.items() if one.worker not in came.faulty}
         sound.sort(key=lambda one: one.worker)
@@ -92,7 +96,7 @@ class Arrivals:
             self.box.put(sound[at])
         self.before = dict(self.box.waiting), dict(self.box.used)
 
-    def _use(self, turn: int, need: int) -> list[Letter[int]]:
+    def _use(self, turn: int, need: int) -> list[Letter[Name]]:
         """Take replies out of the mailbox, or leave them there if they are too few."""
         here = self.box.there(turn, turn, self.buffer.oldest)
         if len({*here, *self._last(turn)}) < need:
@@ -103,7 +107,7 @@ class Arrivals:
         """Undo the last `sort`: its round was skipped, so the replies were not used."""
         self.box.waiting, self.box.used = map(dict, self.before)
 
-    def lost(self, turn: int) -> list[int]:
+    def lost(self, turn: int) -> list[Name]:
         """Return the nodes whose replies, if they come after this round, are too old to be used."""
         return sorted(node for node, made in self.owing.items() if turn - made >= self.buffer.oldest)
 
@@ -116,10 +120,10 @@ class Arrivals:
         self.box.waiting = {(one.worker, one.made): _owned(one) for one in young.values()}
         self.box.used = {node: _owned(one) for node, one in self.box.used.items()}
 
-    def _new(self, turn: int) -> set[int]:
+    def _new(self, turn: int) -> set[Name]:
         return set(self.box.there(turn, turn, self.buffer.oldest))
 
-    def _last(self, turn: int) -> set[int]:
+    def _last(self, turn: int) -> set[Name]:
         return {one.worker for one in self.buffer.last(self.box, turn)}
 
     def memory(self, names: Iterable[str]) -> dict[str, Model]:
@@ -131,7 +135,7 @@ class Arrivals:
         letters = [(one, WAITING) for one in self.box.waiting.values()]
         letters += [(one, USED) for one in self.box.used.values() if one.what is not None]
         return {
-            "/".join(map(str, (LETTER, kind, one.worker, one.made, one.due, one.what.count))): {
+            json.dumps([LETTER, kind, one.worker, one.made, one.due, one.what.count]): {
                 name: one.what.update[name] for name in order
             }
             for one, kind in letters
@@ -141,16 +145,21 @@ class Arrivals:
         """Begin anew, with the replies of such a memory."""
         self.owing, self.models, self.box = {}, {}, self.buffer.mailbox()
         for name, update in memory.items():
-            if name.startswith(f"{LETTER}/"):
-                _, kind, node, made, due, count = name.split("/")
-                one = Letter(int(node), int(made), int(due), Reply(update, float(count), {}))
+            if name.startswith(f'["{LETTER}"'):
+                _, kind, node, made, due, count = json.loads(name)
+                one = Letter(node, made, due, Kept(update, count, {}))
                 if kind == WAITING:
                     self.box.put(one)
                 else:
                     self.box.used[one.worker] = one
 
 
-def _owned(one: Letter[int]) -> Letter[int]:
+def _against(model: Model, read: Callable[[Reply, Model, Model], Sound]) -> Callable[[Reply, Model], Sound]:
+    """How replies to one model are read."""
+    return lambda reply, rows: read(reply, model, rows)
+
+
+def _owned(one: Letter[Name]) -> Letter[Name]:
     """The same with arrays of its own: a reply is read into an array of the whole round, which need not be kept."""
     if one.what is None or all(values.base is None for values in one.what.update.values()):
         return one

@@ -1,0 +1,83 @@
+"""A job of NVFlare's: the controller on the server, a script of the user's on the sites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nvflare.fuel.utils.constants import FrameworkType
+from nvflare.job_config.api import FedJob
+from nvflare.job_config.script_runner import ScriptRunner
+
+from holdfast.engines.nvflare.controller import RobustController
+from holdfast.errors import BadInput
+
+FRAMEWORKS = {"numpy": FrameworkType.NUMPY, "torch": FrameworkType.PYTORCH}
+
+
+def make_job(
+    controller: RobustController,
+    script: str,
+    *,
+    name: str = "holdfast",
+    script_args: str = "",
+    framework: str = "numpy",
+    sites: Sequence[str] | None = None,
+    min_sites: int | None = None,
+    own_process: bool = False,
+) -> FedJob:
+    """Return a job: the controller on the server, and a script on every site.
+
+    Parameters
+    ----------
+    controller : RobustController
+        The controller.
+    script : str
+        The path of the script that trains and votes, by NVFlare's Client API.
+    name : str
+        The name of the job.
+    script_args : str
+        The arguments of the script.
+    framework : str
+        What the script gets as arrays: "numpy" or "torch". Between server and sites they are numpy's in any case.
+    sites : sequence of str, optional
+        The names of the sites. Without it, all that are connected.
+    min_sites : int, optional
+        With fewer sites alive, NVFlare ends the job. Without it, as many as the rule needs.
+    own_process : bool
+        Whether the script has a process of its own, so that one that ends or hangs does not take NVFlare's client with
+        it.
+
+    Returns
+    -------
+    nvflare.job_config.api.FedJob
+        Its `simulator_run(workspace, n_clients=4)` runs it on this machine; `export_job(folder)` writes it for
+        `nvflare job submit`.
+
+    Raises
+    ------
+    BadInput
+        If an argument is none of these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import MeanwO
+    >>> from holdfast.engines.nvflare import RobustController, make_job
+    >>> controller = RobustController(MeanwO(f=1), model={"w": np.zeros(3)})
+    >>> make_job(controller, "site.py", name="digits").name
+    'digits'
+    """
+    if not isinstance(controller, RobustController):
+        raise BadInput(f"make_job was given {type(controller).__name__}; it takes a RobustController.")
+    if framework not in FRAMEWORKS:
+        raise BadInput(f"make_job was given framework = {framework!r}; it is 'numpy' or 'torch'.")
+    job = FedJob(name=name, min_clients=controller.least() if min_sites is None else min_sites)
+    job.set_app_packages(["holdfast"])  # is installed on the server and not copied into the job
+    job.to_server(controller)
+    for site in sites or [None]:
+        runner = ScriptRunner(script, script_args, framework=FRAMEWORKS[framework], launch_external_process=own_process)
+        if site is None:
+            job.to_clients(runner)
+        else:
+            job.to(runner, site)
+    return job

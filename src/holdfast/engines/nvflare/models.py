@@ -1,0 +1,81 @@
+"""A model as NVFlare has it: arrays by name; and as text, which fits into the configuration of a job."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from holdfast.engines.differences import Model
+from holdfast.errors import BadInput
+from holdfast.npz import read_arrays
+
+
+def to_array(value: object) -> np.ndarray | None:
+    """The value as an array of numpy's own; None if it is no array of numpy or torch."""
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    if _is_tensor(value):
+        try:
+            return np.asarray(value.detach().cpu().numpy())  # type: ignore[attr-defined]
+        except (TypeError, RuntimeError):  # bfloat16, sparse and other kinds that numpy does not have
+            return None
+    return None
+
+
+def like(values: np.ndarray, given: object) -> Any:
+    """The array as what was given is: numpy's, or a tensor on its device."""
+    if not _is_tensor(given):
+        return values
+    import torch
+
+    return torch.from_numpy(values).to(given.device)  # type: ignore[attr-defined]
+
+
+def _is_tensor(value: object) -> bool:
+    return any(kind.__module__ == "torch" and kind.__name__ == "Tensor" for kind in type(value).__mro__)
+
+
+def read_model(given: object, who: str) -> Model:
+    """The first model of a job, which must be finite arrays by name."""
+    if not isinstance(given, Mapping) or not given:
+        raise BadInput(f"{who} was given a model of type {type(given).__name__}; pass arrays by name.")
+    arrays = {str(name): to_array(value) for name, value in given.items()}
+    for name, values in arrays.items():
+        if values is None or values.dtype.kind not in "fiub":
+            raise BadInput(f"{who} was given {name!r} of type {type(given[name]).__name__}; pass arrays of numbers.")
+        if not np.isfinite(values).all():
+            raise BadInput(f"{who} was given {name!r}, which is not finite.")
+    return {name: np.array(values) for name, values in arrays.items()}
+
+
+def to_text(model: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """Each array as text."""
+    return {name: _encode(np.asarray(values)) for name, values in model.items()}
+
+
+def _encode(values: np.ndarray) -> str:
+    file = BytesIO()
+    np.savez_compressed(file, values=values)
+    return b64encode(file.getvalue()).decode()
+
+
+def from_text(texts: Mapping[str, str]) -> Model:
+    """The arrays of such texts.
+
+    >>> from_text(to_text({"w": np.ones(2)}))
+    {'w': array([1., 1.])}
+    """
+    return {name: read_arrays(BytesIO(b64decode(text)))["values"] for name, text in texts.items()}
+
+
+def join_candidates(models: Mapping[str, Model]) -> dict[str, Any]:
+    """Both candidates as one dict of arrays, as clients get them.
+
+    >>> sorted(join_candidates({"inner": {"w": np.ones(1)}, "outer": {"w": np.ones(1)}}))
+    ['inner/w', 'outer/w']
+    """
+    return {f"{candidate}/{name}": values for candidate, model in models.items() for name, values in model.items()}
