@@ -7,7 +7,7 @@ crashes or hangs, no sound node is named, and the answer is the rule's on what w
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,9 +34,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import CWTM, NNM, GeometricMedian, Mean2P, MeanwO
-from holdfast.engines.counts import Counts
-from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, make_record, read_model, strategy
-from holdfast.engines.flower.replies import gather
+from holdfast.engines.arrivals import Arrivals
+from holdfast.engines.flower import LocalGrid, RobustStrategy, TwoPhaseStrategy, make_record, read_model
 from holdfast.engines.replies import Gathered
 from holdfast.journal import read_journal
 from tests.fuzzing import Damage, damages, examples, no_hang, tried
@@ -220,11 +219,12 @@ def test_damaged_replies_change_nothing_but_their_own_part(
 
     rules = (rule.inner, rule.outer) if kind is TwoPhaseStrategy else (rule,)
 
-    def spied(replies: Iterator[Message], asked: Iterable[int], model: Any, counts: Counts) -> Gathered[int]:
-        came.append(gather(replies, asked, model, counts))
+    def spied(arrivals: Arrivals[int], *args: Any) -> Gathered[int]:
+        came.append(sort(arrivals, *args))
         return came[-1]
 
-    with tempfile.TemporaryDirectory() as folder, no_hang(), patch.object(strategy, "gather", spied):
+    sort = Arrivals.sort
+    with tempfile.TemporaryDirectory() as folder, no_hang(), patch.object(Arrivals, "sort", spied):
         served = kind(rule, folder=folder, seed=seed, weighted_by_key="num-examples" if counted else None)
         result = served.start(grid_of(Wire(some)), make_record(MODEL), num_rounds=1, timeout=60.0)
         (line,) = read_journal(Path(folder))

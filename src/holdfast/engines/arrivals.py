@@ -59,7 +59,8 @@ class Arrivals(Generic[Name]):
         `read` gets a reply, the model that it answers, and the arrays in which to write the difference. If there are
         fewer replies than `need`, they all wait for the next round.
         """
-        out, sound = Gathered[Name](), list[Letter[Name]]()
+        out = Gathered[Name]()
+        sound: list[Letter[Name]] = []
         for made, some in self._by_round(turn, replies).items():
             model, nodes = self.models[made], [node for node, _ in some if self.owing.get(node) == made]
             came = sort_replies(some, nodes, model, _against(model, read))
@@ -68,7 +69,7 @@ class Arrivals(Generic[Name]):
             out.faulty += came.faulty
             out.refused |= came.refused
             out.bytes += came.bytes
-        for node in (*out.faulty, *(one.worker for one in sound)):
+        for node in out.faulty + [one.worker for one in sound]:
             del self.owing[node]
         out.silent = self.lost(turn)
         self._keep(turn, sound, out)
@@ -99,7 +100,7 @@ class Arrivals(Generic[Name]):
     def _use(self, turn: int, need: int) -> list[Letter[Name]]:
         """Take replies out of the mailbox, or leave them there if they are too few."""
         here = self.box.there(turn, turn, self.buffer.oldest)
-        if len({*here, *self._last(turn)}) < need:
+        if len(set(here) | self._last(turn)) < need:
             return sorted(here.values(), key=lambda one: one.worker)
         return self.buffer.take(self.box, turn, time=turn)
 
