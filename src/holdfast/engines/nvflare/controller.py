@@ -99,7 +99,7 @@ class RobustController(ModelController):
     >>> from holdfast.engines.nvflare import RobustController
     >>> controller = RobustController(Mean2P(f=1), model={"w": np.zeros(3)}, num_rounds=10)
     >>> controller.rule
-    'Mean2P(f=1)'
+    'TwoPhase(inner=MeanwO(f=1), outer=OuterMean(f=1))'
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class RobustController(ModelController):
         super().__init__(persistor_id=persistor_id)
         who = type(self).__name__
         self.rule = repr(read_rule(rule, who, two_phase=True))
-        if isinstance(model, Mapping) and not all(isinstance(values, str) for values in model.values()):
+        if isinstance(model, Mapping) and not (model and all(isinstance(text, str) for text in model.values())):
             model = to_text(read_model(model, who))
         self.model = model
         self.num_rounds = check_whole(num_rounds, "num_rounds", least=0, who=who)
