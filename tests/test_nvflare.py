@@ -52,7 +52,7 @@ def trained(old: Model) -> dict[str, Any]:
     return {name: values if values.dtype == bool else values + values.dtype.type(1) for name, values in old.items()}
 
 
-def reply(params: Any, kind: str = DataKind.WEIGHTS, **meta: Any) -> Shareable:
+def reply(params: Any, kind: Any = DataKind.WEIGHTS, **meta: Any) -> Shareable:
     return DXO(kind, data=params, meta={COUNT: 10, **meta}).to_shareable()
 
 

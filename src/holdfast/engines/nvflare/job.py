@@ -80,7 +80,7 @@ def make_job(
     job = FedJob(name=name, min_clients=controller.least() if min_sites is None else min_sites)
     job.set_app_packages(["holdfast"])  # is installed on the server and not copied into the job
     job.to_server(controller)
-    for site in sites or [None]:
+    for site in sites or (None,):
         runner = ScriptRunner(script, script_args, framework=FRAMEWORKS[framework], launch_external_process=own_process)
         if site is None:
             job.to_clients(runner)
