@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import nvflare.client as flare
 
 Model = dict[str, np.ndarray]
 Spoil = Callable[[Model, Model], dict[str, Any]]  # of the model that came and the one that it was trained to
@@ -39,6 +40,6 @@ def misbehave(fault: str, old: Model, new: Model) -> dict[str, Any]:
         raise RuntimeError("this site is broken")
     if fault == "exit":
         os._exit(1)
-    while fault == "silent":
-        time.sleep(3600)
-    return SPOILED[fault](old, new) if fault else new
+    while fault == "silent" and flare.is_running():
+        time.sleep(0.2)  # until the job is over
+    return SPOILED[fault](old, new) if fault in SPOILED else new

@@ -99,7 +99,7 @@ class RobustController(ModelController):
     >>> from holdfast.engines.nvflare import RobustController
     >>> controller = RobustController(Mean2P(f=1), model={"w": np.zeros(3)}, num_rounds=10)
     >>> controller.rule
-    'Mean2P(f=1)'
+    'TwoPhase(inner=MeanwO(f=1), outer=OuterMean(f=1))'
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class RobustController(ModelController):
         super().__init__(persistor_id=persistor_id)
         who = type(self).__name__
         self.rule = repr(read_rule(rule, who, two_phase=True))
-        if isinstance(model, Mapping) and not all(isinstance(values, str) for values in model.values()):
+        if isinstance(model, Mapping) and not (model and all(isinstance(text, str) for text in model.values())):
             model = to_text(read_model(model, who))
         self.model = model
         self.num_rounds = check_whole(num_rounds, "num_rounds", least=0, who=who)
@@ -152,7 +152,7 @@ class RobustController(ModelController):
         counts, measure = Counts(self.weighted_by_key, self.cap), read_pattern(self.measure, who)
         server = kind(rule, counts, folder=folder, certify=self.certify, measure=measure, seed=self.seed, log=log)
         server.link, server.task, server.timeout = self._send, self.task_name, self.timeout
-        if isinstance(server, TwoPhaseServer):
+        if isinstance(server, TwoPhaseServer) and isinstance(rule, TwoPhase):
             server.vote_task, server.vote_timeout = self.vote_task, self.vote_timeout
             server.step = check_step(rule.election, self.step, "the sites' learning rate times their local steps")
         return server
@@ -182,18 +182,16 @@ class RobustController(ModelController):
         self._save(folder, server.model)
 
     def _first_model(self) -> Model:
-        given: object = self.model
+        given = self.model
         if given is None:
             loaded = self.load_model()
             if loaded is None or not loaded.params:
                 raise BadInput(f"{type(self).__name__} has no model; give model= or persistor_id=.")
-            given = loaded.params
-        elif isinstance(given, str):
+            return read_model(loaded.params, type(self).__name__)
+        if isinstance(given, str):
             with open(given, "rb") as file:
-                given = read_arrays(file)
-        else:
-            given = from_text(given)
-        return read_model(given, type(self).__name__)
+                return read_model(read_arrays(file), type(self).__name__)
+        return read_model(from_text(given), type(self).__name__)
 
     def _wait_for_sites(self, server: Server) -> list[str]:
         """The sites that are connected, as soon as there are enough; after `patience` seconds, those that are."""
@@ -241,10 +239,11 @@ class RobustController(ModelController):
 
     def _save(self, folder: Path, model: Model) -> None:
         """The model for its users: with the persistor, if there is one, else as an npz file."""
+        arrays: dict[str, Any] = {**model}
         try:
             if self.persistor:
                 self.save_model(FLModel(ParamsType.FULL, model))
             else:
-                write_whole(folder / "model.npz", lambda out: np.savez(out, **model))
+                write_whole(folder / "model.npz", lambda out: np.savez(out, **arrays))
         except OSError as error:  # a full disk ends no training
             log.error("the model is not saved: %s", error)

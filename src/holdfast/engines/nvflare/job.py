@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from nvflare.fuel.utils.constants import FrameworkType
 from nvflare.job_config.api import FedJob
@@ -60,21 +61,26 @@ def make_job(
 
     Examples
     --------
+    >>> import tempfile
+    >>> from pathlib import Path
     >>> import numpy as np
     >>> from holdfast import MeanwO
     >>> from holdfast.engines.nvflare import RobustController, make_job
-    >>> controller = RobustController(MeanwO(f=1), model={"w": np.zeros(3)})
-    >>> make_job(controller, "site.py", name="digits").name
+    >>> script = Path(tempfile.mkdtemp()) / "site.py"
+    >>> _ = script.write_text("import nvflare.client as flare")
+    >>> make_job(RobustController(MeanwO(f=1), model={"w": np.zeros(3)}), str(script), name="digits").name
     'digits'
     """
     if not isinstance(controller, RobustController):
         raise BadInput(f"make_job was given {type(controller).__name__}; it takes a RobustController.")
     if framework not in FRAMEWORKS:
         raise BadInput(f"make_job was given framework = {framework!r}; it is 'numpy' or 'torch'.")
+    if not Path(script).is_file():
+        raise BadInput(f"make_job was given a script, and {script} is no file; name the script of the sites.")
     job = FedJob(name=name, min_clients=controller.least() if min_sites is None else min_sites)
     job.set_app_packages(["holdfast"])  # is installed on the server and not copied into the job
     job.to_server(controller)
-    for site in sites or [None]:
+    for site in sites or (None,):
         runner = ScriptRunner(script, script_args, framework=FRAMEWORKS[framework], launch_external_process=own_process)
         if site is None:
             job.to_clients(runner)
