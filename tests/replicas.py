@@ -18,9 +18,7 @@ from holdfast.engines.fsdp import RobustFSDP
 from holdfast.engines.sharded import Ledger, Momentum, robust_all_reduce
 from holdfast.rules.base import Stage
 
-RULES: tuple[Stage, ...] = (
-    *(MeanwO(f=1), CenterwO(f=1), CWTM(f=1), NNM(f=1) >> CWTM(f=1), CenteredClipping(tau=0.5)),
-)
+RULES: tuple[Stage, ...] = (*(MeanwO(f=1), CenterwO(f=1), CWTM(f=1), NNM(f=1) >> CWTM(f=1), CenteredClipping(tau=0.5)),)
 STEPS = 3
 
 
@@ -159,14 +157,14 @@ def refusals(rank: int, n: int, folder: Path) -> None:
     def unused() -> None:
         model = sharded(within)
         backward(felt(model, rank, 0))
-        model.last.bias.grad = None  # type: ignore[union-attr, assignment]
+        model.last.bias.grad = None  # type: ignore[union-attr]
         RobustFSDP(model, mean, across).aggregate()
 
     def unequal() -> None:
         model = sharded(within)
         backward(felt(model, rank, 0))
         if rank == 1:
-            model.last.bias.grad = None  # type: ignore[union-attr, assignment]
+            model.last.bias.grad = None  # type: ignore[union-attr]
         RobustFSDP(model, mean, across).aggregate()
 
     asked: dict[str, Callable[[], Any]] = {
