@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -114,17 +113,11 @@ def bits(ranks: Ranks, honest: Tensor, rng: np.random.Generator) -> Iterator[tup
             yield place, bit, found.get(LAST, 0.0), harm(honest, row)
 
 
-def waits(flips: list[tuple[int, float]], least: float) -> list[int]:
-    """After how many steps the rank was named, again and again, in one stream of (step, factor)."""
-    at = [-1, *(step for step, times in flips if times > least)]
-    return [b - a for a, b in pairwise(at)]
-
-
 def main(out: Path, steps: int, every: int) -> None:
     """One training, and what is read from it."""
     torch.set_num_threads(1)
     ranks, rng = Ranks(seed=0), np.random.default_rng(1)
-    alarms = {way: dict.fromkeys(FACTORS, 0) for way in ("gradients", "momenta")}
+    alarms = {way: dict.fromkeys(FACTORS, 0) for way in ("gradients", "momenta", "last rank")}
     tenths = {way: [0] * 10 for way in alarms}
     largest = dict.fromkeys(alarms, 0.0)
     streams = [
@@ -137,7 +130,8 @@ def main(out: Path, steps: int, every: int) -> None:
         honest = ranks.draw()
         momenta = torch.lerp(honest, momenta, BETA) if step else honest.clone()
         found, answer = factor(honest)
-        for way, told in {"gradients": found, "momenta": factor(momenta)[0]}.items():
+        last = {LAST: found.get(LAST, 0.0)}
+        for way, told in {"gradients": found, "momenta": factor(momenta)[0], "last rank": last}.items():
             most = max(told.values(), default=0.0)
             largest[way] = max(largest[way], most)
             tenths[way][10 * step // steps] += most > FACTORS[0]
@@ -166,9 +160,8 @@ def told_of(steps: int, alarms: Any, tenths: Any, largest: Any, flips: Any, sing
             every = [times for made in own for _, times in made]
             row: dict[str, Any] = {"bits": kind, "one flip in": rate, "steps": steps * len(own), "flips": len(every)}
             for least in FACTORS:
-                after = [wait for made in own for wait in waits(made, least)]
-                row[f"named at {least}"] = sum(times > least for times in every)
-                row[f"steps until named at {least}"] = median(after) if after else None
+                row[f"named at {least}"] = count = sum(times > least for times in every)
+                row[f"steps until named at {least}"] = round(row["steps"] / count) if count else None
             rows.append(row)
     places: dict[str, Any] = {}
     for place in PLACES:

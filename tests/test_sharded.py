@@ -322,6 +322,16 @@ def test_a_ledger_is_read_by_the_command(tmp_path: Path, capsys: pytest.CaptureF
     assert "Ranks" in (tmp_path / "ranks.html").read_text()
 
 
+def test_far_is_as_far_as_the_reader_says(tmp_path: Path) -> None:
+    from holdfast.report.nodes import History, nodes
+
+    lines = [{"round": t, "kept": ["0", "1"], "far": {"0": 7.0, "1": 1e30 if t == 3 else 6.0}} for t in range(5)]
+    assert [node.letters for node in nodes(History.of(lines))] == ["fffff"] * 2
+    worst, other = nodes(History.of(lines, far=100))
+    assert (worst.name, worst.letters, worst.why) == ("1", "kkkfk", "round 3: 1e+30 times as far as the middle")
+    assert other.letters == "kkkkk"
+
+
 def test_odd_journals_are_read_as_far_as_they_can_be(tmp_path: Path) -> None:
     from holdfast.engines.lines import add
     from holdfast.journal import read_journal
