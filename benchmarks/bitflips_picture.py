@@ -15,7 +15,7 @@ from holdfast.figures import new_figure, save_figure
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "benchmarks" / "bitflips.json"
-BITS = range(31, -1, -1)
+BITS = range(31, 15, -1)  # below them no flip was ever named
 STYLES = {"gradient": ("#d55e00", "in one number of the gradient"), "weight": ("#0072b2", "in one weight")}
 FACTORS = {5: "#56b4e9", 100: "#d55e00"}  # times the middle distance
 
@@ -39,13 +39,14 @@ def _by_bit(axes: Axes, places: dict[str, Any]) -> None:
     wide = 0.4
     for at, (place, (colour, label)) in enumerate(STYLES.items()):
         where = [31 - bit + (at - 0.5) * wide for bit in BITS]
+        axes.bar(where, [places[place]["named at 5"][bit] for bit in BITS], wide, color=colour, alpha=0.35)
         axes.bar(where, [places[place]["named at 100"][bit] for bit in BITS], wide, color=colour, label=label)
     axes.axvspan(0.5, 8.5, color="#f4f4f4", zorder=0)
-    axes.text(4.5, 1.02, "exponent", ha="center", fontsize=8)
-    axes.text(20, 1.02, "mantissa", ha="center", fontsize=8)
-    axes.set_xticks([0, 1, 8, 9, 31], ["sign", "30", "23", "22", "0"])
+    for where_from, part in ((0, "sign"), (4.5, "exponent"), (12, "mantissa")):
+        axes.text(where_from, 1.02, part, ha="center", fontsize=8)
+    axes.set_xticks(range(len(BITS)), [str(bit) for bit in BITS])
     axes.set_ylim(0, 1.1)
-    axes.set_xlabel("bit of a float32", fontsize=9)
+    axes.set_xlabel("bit of a float32; pale: from 5 times, full: from 100 times the middle distance", fontsize=9)
     axes.set_ylabel("share of flips that are named", fontsize=9)
 
 

@@ -60,10 +60,10 @@ def alarms_table() -> str:
         out.append(f"| {way} | {' | '.join(cells)} | {row['largest factor']:g}× |")
     first, last = (found["honest"]["gradients"]["false alarms by tenth of the training"][at] for at in (0, -1))
     about = (
-        f"Honest steps, of {found['steps']:,}, in which some rank of {found['ranks']} was farther than so many times the "
-        f"middle distance: `{found['rule']}`, an MLP of {found['parameters']:,} parameters on 4,000 images of MNIST. Of "
-        f"those from 5× with gradients, {first} were in the first tenth of the training and {last} in the last, when "
-        "most images are learned and one hard image decides a gradient."
+        f"Honest steps, of {found['steps']:,}, in which some rank of {found['ranks']} was farther than so many times "
+        f"the middle distance: `{found['rule']}`, an MLP of {found['parameters']:,} parameters on 4,000 images "
+        f"of MNIST. Of those from 5× with gradients, {first} came in the first tenth of the training and {last} in the "
+        "last. Then most images are learned, and one hard image decides a gradient."
     )
     return "\n".join([*out, "", about, ""])
 
@@ -87,8 +87,8 @@ def gap_table() -> str:
     out = ["| local steps of a round | A and B are averaged | B alone is averaged |", "| ---: | ---: | ---: |"]
     out += [f"| {row['local steps']} | {row['AB']:.1%} | {_percent(row['B'])} |" for row in found["gaps"]]
     about = (
-        f"The largest gap in {found['gap rounds']} rounds of {found['nodes']} honest nodes, as a part of what the mean of "
-        "the products changes in that round (`benchmarks/lora.py`)."
+        f"The largest gap in {found['gap rounds']} rounds of {found['nodes']} honest nodes, as a part of what the mean "
+        "of the products changes in that round (`benchmarks/lora.py`)."
     )
     return "\n".join([*out, "", about, ""])
 
@@ -104,8 +104,8 @@ def lora_table() -> str:
     out += [f"| `{row['rule']}` | {row['liars']} | {row['B']:.2f} | {row['AB']:.2f} |" for row in found["rows"]]
     sent = found["numbers sent"]
     about = (
-        f"Accuracy after {found['rounds']} rounds of {found['nodes']} nodes, {found['before']:.2f} before the first, one "
-        f"seed. A node sends {sent['B']:,} numbers for B, {sent['AB']:,} for A and B, and would send "
+        f"Accuracy after {found['rounds']} rounds of {found['nodes']} nodes, {found['before']:.2f} before the first, "
+        f"one seed. A node sends {sent['B']:,} numbers for B, {sent['AB']:,} for A and B, and would send "
         f"{sent['products']:,} for the products."
     )
     return "\n".join([*out, "", about, ""])

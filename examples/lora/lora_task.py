@@ -97,16 +97,21 @@ def adapters(train: str) -> dict[str, Tensor]:
 
 
 @cache
+def beginning() -> Model:
+    """All adapters before anything is put into them."""
+    return {name: p.numpy().copy() for name, p in adapters("AB").items()}
+
+
 def first(train: str) -> Model:
     """The adapters before the first round."""
-    return {name: p.numpy().copy() for name, p in adapters(train).items()}
+    return {name: beginning()[name] for name in adapters(train)}
 
 
 def put(values: Model) -> None:
-    """Set the adapters."""
-    own = dict(base().named_parameters())
-    for name, value in values.items():
-        own[name].data.copy_(torch.from_numpy(np.array(value)))
+    """Set the adapters; those that are not given are as they were in the beginning."""
+    every, own = beginning() | values, adapters("AB")
+    for name, value in every.items():
+        own[name].copy_(torch.from_numpy(np.array(value)))
 
 
 def trained(values: Model, data: Data, *, steps: int, seed: int, rate: float = 0.3) -> Model:
@@ -127,12 +132,12 @@ def trained(values: Model, data: Data, *, steps: int, seed: int, rate: float = 0
 
 def accuracy(values: Model, data: Data) -> float:
     """The part of the images that is recognised with these adapters."""
-    put(first("AB") | values)
+    put(values)
     with torch.no_grad():
         return float((base()(data[0]).argmax(dim=1) == data[1]).float().mean())
 
 
 def products(values: Model) -> list[np.ndarray]:
     """B A of every layer."""
-    every = first("AB") | values
+    every = beginning() | values
     return [every[name] @ every[f"{name[:-1]}A"] for name in every if name.endswith(".B")]
