@@ -128,6 +128,9 @@ bench: install  ## speed against peers and the limit, as ratios; memory on a fil
 	$(RUN)/python benchmarks/hostile_cost.py
 	$(RUN)/python benchmarks/sharded.py
 	$(RUN)/python benchmarks/ddp.py
+	$(RUN)/python benchmarks/fsdp.py
+	$(RUN)/python benchmarks/bitflips.py
+	$(RUN)/python benchmarks/lora.py
 	$(RUN)/python benchmarks/coming_from.py
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python krum==0.9.1  # another
 	$(RUN)/python benchmarks/check_peers.py

@@ -13,6 +13,8 @@ from pathlib import Path
 from statistics import fmean, mean
 from typing import Any
 
+import large_models
+from bitflips_picture import draw as draw_bitflips
 from lying_picture import draw as draw_lying_counts
 from lying_picture import number as in_radii
 from open_questions import TASKS
@@ -277,7 +279,8 @@ def flower(text: str) -> str:
     out = ["| what | against | measured |", "| --- | --- | --- |"]
     for row in told["rows"]:
         out.append(f"| {row['what']} | {row['against']} | {row['measure']} {row['value']:.2g}× (bar {row['bar']}) |")
-    return put(text, "cost", "\n".join([*out, ""]))
+    text = put(text, "cost", "\n".join([*out, ""]))
+    return put(put(text, "gaps", large_models.gap_table()), "adapters", large_models.lora_table())
 
 
 def lying_counts() -> dict[str, Any]:
@@ -386,7 +389,9 @@ def distributed(text: str) -> str:
     for row in json.loads((RESULTS / "sharded.json").read_text())["rows"]:
         out.append(f"| {row['what']} | {row['n']} | {row['measure']} {row['value']:.2f}× (bar {row['bar']}) |")
     about = "10,000,000 numbers a rank, float32, Gloo on loopback (`benchmarks/sharded.py`)."
-    return put(text, "sharded", "\n".join([*out, "", about, ""]))
+    text = put(text, "sharded", "\n".join([*out, "", about, ""]))
+    text = put(put(text, "fsdp", large_models.fsdp_table()), "alarms", large_models.alarms_table())
+    return put(put(text, "detection", large_models.detection_table()), "harm", large_models.harm_table())
 
 
 def agreement(row: dict[str, Any], *names: str) -> str:
@@ -582,6 +587,7 @@ def pictures() -> None:
     draw_worst_rounds(worst(), 9, ROOT / "docs" / "bounds.svg")
     board_picture()
     draw_lying_counts(lying_counts(), ROOT / "docs" / "lying-counts.svg")
+    draw_bitflips(large_models.told("bitflips"), ROOT / "docs" / "bitflips.svg")
 
 
 if __name__ == "__main__":

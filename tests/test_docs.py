@@ -175,6 +175,8 @@ def test_the_readme_s_figures_come_from_the_results(monkeypatch: pytest.MonkeyPa
     assert report["checks"](testing) == testing
     guarantees = (ROOT / "docs" / "guarantees.md").read_text()
     assert report["promises"](guarantees) == guarantees
+    distributed = (ROOT / "docs" / "distributed.md").read_text()
+    assert report["distributed"](distributed) == distributed
     flower = (ROOT / "docs" / "flower.md").read_text()
     assert report["flower"](flower) == flower
     left_open = (ROOT / "docs" / "left-open.md").read_text()

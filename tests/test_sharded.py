@@ -298,7 +298,8 @@ def test_torchrun_starts_it(program: str, tmp_path: Path) -> None:
     """The program of the documents, and the example with a rank that flips bits."""
     words, place = [], ROOT / "examples" / "ddp" / "robust.py"
     if program == "documented":
-        (code,) = re.findall(r"```py\n(.*?)```", (ROOT / "docs" / "distributed.md").read_text(), re.S)
+        text = (ROOT / "docs" / "distributed.md").read_text()
+        (code,) = [code for code in re.findall(r"```py\n(.*?)```", text, re.S) if "begin(" in code]
         place = tmp_path / "train.py"
         place.write_text(code + "assert loss(model, batch(9, 99)) < 0.5\n")
     else:
@@ -320,6 +321,16 @@ def test_a_ledger_is_read_by_the_command(tmp_path: Path, capsys: pytest.CaptureF
     (tmp_path / "ranks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert "far" in said(capsys, "ranks", str(tmp_path / "ranks.jsonl"), "--out", str(tmp_path / "ranks.html"))
     assert "Ranks" in (tmp_path / "ranks.html").read_text()
+
+
+def test_far_is_as_far_as_the_reader_says(tmp_path: Path) -> None:
+    from holdfast.report.nodes import History, nodes
+
+    lines = [{"round": t, "kept": ["0", "1"], "far": {"0": 7.0, "1": 1e30 if t == 3 else 6.0}} for t in range(5)]
+    assert [node.letters for node in nodes(History.of(lines))] == ["fffff"] * 2
+    worst, other = nodes(History.of(lines, far=100))
+    assert (worst.name, worst.letters, worst.why) == ("1", "kkkfk", "round 3: 1e+30 times as far as the middle")
+    assert other.letters == "kkkkk"
 
 
 def test_odd_journals_are_read_as_far_as_they_can_be(tmp_path: Path) -> None:

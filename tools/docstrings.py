@@ -22,8 +22,13 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-ROOMS = "attacks data training guarantees experiments report testing engines.flower engines.ddp engines.sharded"
-MODULES = ("holdfast", *(f"holdfast.{room}" for room in ROOMS.split()))
+ROOMS = "attacks data training guarantees experiments report testing"
+ENGINES = "flower ddp fsdp sharded"
+MODULES = (
+    "holdfast",
+    *(f"holdfast.{room}" for room in ROOMS.split()),
+    *(f"holdfast.engines.{engine}" for engine in ENGINES.split()),
+)
 LAZY = {"holdfast.training": ("Workers", "fill")}  # public names that bring torch along, and so are in no __all__
 MAX_NAMES = 200
 SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "See Also", "Notes", "References", "Examples")

@@ -41,6 +41,7 @@ MODULES = (
     "holdfast.engines.flower",
     "holdfast.engines.sharded",
     "holdfast.engines.ddp",
+    "holdfast.engines.fsdp",
 )
 WIDE = 84  # letters of a line on the page
 LAZY = {"holdfast.training": ("Workers", "fill")}  # names that bring torch along when they are asked for

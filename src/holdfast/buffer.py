@@ -67,19 +67,52 @@ class Buffer(Value):
         check_buffer(self)
 
     def mailbox(self) -> Mailbox[Any]:
-        """Return the mailbox before the first round."""
+        """Return the mailbox before the first round.
+
+        Returns
+        -------
+        holdfast.mailbox.Mailbox
+            Without replies.
+        """
         return Mailbox(keeps=self.again)
 
     def enough(self, new: Collection[Worker], last: Collection[Worker], need: int) -> bool:
-        """Return whether a round can close with these workers' new replies, and their or others' last ones."""
+        """Return whether a round can close.
+
+        Parameters
+        ----------
+        new, last : collection of int or str
+            The workers of whom there is a new reply, and those of whom there is a last one.
+        need : int
+            How many replies the rule needs.
+
+        Returns
+        -------
+        bool
+            Whether there are enough.
+        """
         return len(new) >= self.wait and len({*new, *last} if self.again else new) >= need
 
     def take(
         self, box: Mailbox[Worker], now: int, *, time: int, sound: Callable[[Any], bool] | None = None
     ) -> list[Letter[Worker]]:
-        """Return the replies that round `now` uses at a time, in the order of the workers.
+        """Take out of a mailbox what a round uses.
 
-        With `again`, a worker whose new reply is not `sound` keeps its last good one for later rounds.
+        Parameters
+        ----------
+        box : holdfast.mailbox.Mailbox
+            The replies that are there.
+        now : int
+            The round.
+        time : int
+            Replies that are due later are not looked at.
+        sound : callable, optional
+            With `again`, a worker whose new reply is not sound keeps its last good one for later rounds.
+
+        Returns
+        -------
+        list of holdfast.mailbox.Letter
+            The replies, in the order of the workers.
         """
         before = dict(box.used)
         letters = box.take(now, time=time, most=0 if self.again else self.wait, oldest=self.oldest)
@@ -91,11 +124,37 @@ class Buffer(Value):
         return sorted(letters, key=lambda one: one.worker)
 
     def last(self, box: Mailbox[Worker], now: int, without: Collection[Worker] = ()) -> list[Letter[Worker]]:
-        """Return the last replies that round `now` may use again."""
+        """Return the last replies that a round may use again.
+
+        Parameters
+        ----------
+        box : holdfast.mailbox.Mailbox
+            The replies that were used.
+        now : int
+            The round.
+        without : collection of int or str
+            Workers that have a new reply.
+
+        Returns
+        -------
+        list of holdfast.mailbox.Letter
+            None, unless the buffer has `again`.
+        """
         return box.recall(now, self.oldest, without) if self.again else []
 
     def weights(self, ages: np.ndarray) -> np.ndarray | None:
-        """Return what replies of these ages count; None if all count alike."""
+        """Return what replies count.
+
+        Parameters
+        ----------
+        ages : numpy.ndarray
+            How many rounds old each reply is.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            (1 + a)^-fade for each age a. None: all count alike.
+        """
         return None if self.fade == 0 or not ages.any() else (1.0 + ages) ** -self.fade
 
 

@@ -46,8 +46,12 @@ class Node:
 
 @dataclass
 class History:
-    """All rounds of a journal, added up: a letter for each node and round, and the totals."""
+    """All rounds of a journal, added up: a letter for each node and round, and the totals.
 
+    Nodes are far from more than `far` times the middle distance on; the journal has those from 5 times on.
+    """
+
+    far: float = 0.0
     rounds: int = 0
     skipped: int = 0
     won: Counter[str] = field(default_factory=Counter)
@@ -55,11 +59,11 @@ class History:
     letters: dict[str, bytearray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, lines: Lines) -> History:
+    def of(cls, lines: Lines, far: float = 0.0) -> History:
         """The history of these lines, which are read once."""
         if isinstance(lines, History):
             return lines
-        history = cls()
+        history = cls(far)
         for line in lines:
             history.add(line)
         return history
@@ -68,14 +72,15 @@ class History:
         """One more round."""
         bad = {**line.get("refused", {}), **line.get("dropped", {})}
         said = dict.fromkeys(line.get("kept", ()), "k") | dict.fromkeys(line.get("excluded", {}), "-")
-        said |= dict.fromkeys(line.get("far", ()), "f")
+        times_of = {name: times for name, times in line.get("far", {}).items() if times > self.far}
+        said |= dict.fromkeys(times_of, "f")
         said |= dict.fromkeys(line.get("silent", ()), "s") | dict.fromkeys(bad, "x")
         for name, letter in said.items():
             self._node(name)
             row = self.letters[name]
             row.extend(b"." * (self.rounds - len(row)))
             row.extend(letter.encode())
-        far = {name: f"{times:.3g} times as far as the middle" for name, times in line.get("far", {}).items()}
+        far = {name: f"{times:.3g} times as far as the middle" for name, times in times_of.items()}
         for name, why in (*far.items(), *bad.items(), *line.get("bad_votes", {}).items()):
             node = self._node(name)
             node.why, node.worse = f"round {line['round']}: {why}", True

@@ -11,11 +11,11 @@ from holdfast.engines.sharded.ledger import Ledger
 from holdfast.engines.sharded.momentum import Momentum
 from holdfast.engines.sharded.reduce import propose_candidates, robust_all_reduce, robust_reduce_scatter
 from holdfast.engines.sharded.step import Step, two_phase_step
-from holdfast.engines.sharded.watch import Job, RankFailed, begin
+from holdfast.engines.sharded.watch import Job as Job
+from holdfast.engines.sharded.watch import RankFailed, begin
 from holdfast.renamed import answer_old_names as _answer_old_names
 
 __all__ = [
-    "Job",
     "Ledger",
     "Momentum",
     "RankFailed",

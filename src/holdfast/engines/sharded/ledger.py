@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ class Ledger:
         if self.path is not None and not _usable(self.path):
             raise BadInput(f"Ledger was given {self.path}; name a file in a folder that is there, such as ranks.jsonl.")
 
-    def add(self, step: int, decision: Decision | None, **more: Any) -> None:
+    def add(self, step: int, decision: Decision | None, names: Sequence[str] | None = None, **more: Any) -> None:
         """Add one step.
 
         Parameters
@@ -47,12 +48,14 @@ class Ledger:
             The number of the step.
         decision : Decision or None
             What the rule decided. None: the step was skipped.
+        names : sequence of str, optional
+            What the workers are called. Without it, by their ranks.
         **more
             What else the line says, such as why the step was skipped.
         """
         if self.path is None or dist.get_rank() != 0:
             return
-        said = {} if decision is None else named(decision, [str(rank) for rank in range(decision.n)])
+        said = {} if decision is None else named(decision, names or [str(rank) for rank in range(decision.n)])
         add(self.path, {"round": step, **said, **more}, follow=True)
 
 

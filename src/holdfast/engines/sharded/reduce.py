@@ -262,6 +262,17 @@ def refuse_parts(who: str, tensors: Sequence[Tensor]) -> None:
 
 def check(rule: Any, tensors: Sequence[Tensor], beside: int, rng: Rng | None, weights: Weights = None) -> None:
     """Refuse what is no rule for ranks, or none for these weights, and what holds no numbers to measure."""
+    check_rule(rule, rng, weights)
+    refuse_parts(repr(rule), tensors)
+    if not sum(t.numel() for t in tensors[: len(tensors) - beside] if t.is_floating_point()):
+        raise BadInput(
+            f"{rule!r} was given {len(tensors)} tensors without a real number to measure; send at least one."
+        )
+    check_types(repr(rule), tensors)
+
+
+def check_rule(rule: Any, rng: Rng | None, weights: Weights = None) -> None:
+    """Refuse what is no rule for ranks, or none for these weights."""
     stages = (rule.inner, rule.outer) if isinstance(rule, TwoPhase) else (rule,)
     for one in stages:
         if not isinstance(one, Stage) or not one.answers or not one.chains:
@@ -270,15 +281,14 @@ def check(rule: Any, tensors: Sequence[Tensor], beside: int, rng: Rng | None, we
             check_weighted(one, "weights")
     if rule.random and rng is None:
         raise BadInput(f"{rule!r} draws at random; pass rng=numpy.random.default_rng(seed).")
-    refuse_parts(repr(rule), tensors)
-    if not sum(t.numel() for t in tensors[: len(tensors) - beside] if t.is_floating_point()):
-        raise BadInput(
-            f"{rule!r} was given {len(tensors)} tensors without a real number to measure; send at least one."
-        )
+
+
+def check_types(who: str, tensors: Sequence[Tensor]) -> None:
+    """Refuse numbers that ranks do not exchange."""
     for t in tensors:
         if t.dtype not in SENT:
             known = ", ".join(str(dtype).removeprefix("torch.") for dtype in SENT)
-            raise BadInput(f"{rule!r} was given a tensor of {t.dtype}; ranks exchange {known}.")
+            raise BadInput(f"{who} was given a tensor of {t.dtype}; ranks exchange {known}.")
 
 
 def decided(rule: Stage, exchange: Exchange, rng: Rng | None, start: Any, *, explain: bool) -> Decision:

@@ -176,8 +176,8 @@ def two_phase_step(
     winner = elect(proposed, reports, rule.election, margin=margin)
     _load(parameters, buffers, models[winner.name == "outer"])
     decision: Decision = getattr(proposed, winner.name)
-    fields = {"winner": winner.name, "lead": finite_or_none(winner.lead)}
-    ledger.add(step, decision, **fields, votes=winner.reports)
+    lead = finite_or_none(winner.lead)
+    ledger.add(step, decision, winner=winner.name, lead=lead, votes=winner.reports)
     at(step, done=True)
     return Step(decision, winner.name, float(winner.lead), winner.reports)
 

@@ -30,32 +30,50 @@ _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_t
 
 
 class Wire:
-    """The ranks of a group: small exchanges of numbers in the order of ranks, large ones by columns."""
+    """The ranks of a group: small exchanges of numbers in the order of ranks, large ones by columns.
 
-    def __init__(self, group: Any = None, device: torch.device | str = "cpu") -> None:
+    A worker may be several ranks, each with columns of its own: `parts` is their group, and `group` has the ranks of
+    all workers that hold the same columns. Large exchanges stay within `group`, small ones go to the ranks of all
+    workers.
+    """
+
+    def __init__(self, group: Any = None, device: torch.device | str = "cpu", parts: Any = None) -> None:
         if not dist.is_initialized():
             raise BadInput("torch.distributed is not initialised; call holdfast.engines.sharded.begin() first.")
-        self.group, self.device = group, torch.device(device)
+        self.group, self.device, self.parts = group, torch.device(device), parts
         self.n, self.rank = dist.get_world_size(group), dist.get_rank(group)
+        self.processes = self.n * (1 if parts is None else dist.get_world_size(parts))
         if self.rank < 0:
             raise BadInput(f"rank {dist.get_rank()} is not in the group that was given; only its members call this.")
 
     def shards(self, part: np.ndarray) -> np.ndarray:
         """What every rank has, stacked in the order of ranks, so that every rank that adds it up gets the same bits."""
-        sent = np.ascontiguousarray(part, WIRED.get(part.dtype, part.dtype))
+        own = part if self.parts is None else self._gather(part, self.parts)
+        return self._gather(own, self.group).reshape(self.processes, *part.shape)
+
+    def _gather(self, part: np.ndarray, group: Any) -> np.ndarray:
+        """What every rank of one group has."""
+        sent, n = np.ascontiguousarray(part, WIRED.get(part.dtype, part.dtype)), dist.get_world_size(group)
         mine = torch.from_numpy(sent.reshape(-1)).to(self.device)
-        out = torch.empty(self.n * mine.numel(), dtype=mine.dtype, device=self.device)
+        out = torch.empty(n * mine.numel(), dtype=mine.dtype, device=self.device)
         with watched("comparing notes"):
-            finish(_all_gather(out, mine, group=self.group, async_op=True))
-        return out.cpu().numpy().reshape(self.n, *part.shape).astype(part.dtype)
+            finish(_all_gather(out, mine, group=group, async_op=True))
+        return out.cpu().numpy().reshape(n, *part.shape).astype(part.dtype)
+
+    def whole_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """How many numbers a worker has of each kind, on all of its ranks."""
+        if self.parts is None:
+            return dict(sizes)
+        totals = self._gather(np.array([*sizes.values()], np.int64), self.parts).sum(axis=0)
+        return dict(zip(sizes, totals.tolist(), strict=True))
 
     def agreed(self, signature: str, *, wish: bool = False) -> bool:
         """Refuse, on all ranks alike, if some were asked for something else; whether any rank has a wish."""
         _over.clear()
         digest = int.from_bytes(hashlib.blake2b(signature.encode(), digest_size=8).digest(), "little", signed=True)
-        rows = self.shards(np.array([digest, wish], np.int64))
+        rows = self.shards(np.array([digest, wish, dist.get_rank()], np.int64))
         usual = Counter(rows[:, 0].tolist()).most_common(1)[0][0]
-        others = np.flatnonzero(rows[:, 0] != usual)
+        others = rows[rows[:, 0] != usual, 2]
         if len(others):
             who = f"{'ranks' if len(others) > 1 else 'rank'} {listing(map(str, others))}"
             raise BadInput(
@@ -142,8 +160,8 @@ class Layout:
         return {kind: sum(int(np.prod(self.shapes[at])) for at in members) for kind, members in self.members.items()}
 
     def part(self, kind: str) -> int:
-        """How many of them go to a rank, those that fill up the last part included."""
-        return -(-self.sizes[kind] // self.ranks)
+        """How many of them go to a rank, those that fill up the last part included; at least one, to be sent."""
+        return max(1, -(-self.sizes[kind] // self.ranks))
 
     def own(self, kind: str, rank: int) -> int:
         """How many of a rank's part are real."""
@@ -202,7 +220,8 @@ class Exchange:
             for _, work in came.values():
                 finish(work)
         rows = {kind: got.view(wire.n, -1)[:, : layout.own(kind, wire.rank)] for kind, (got, _) in came.items()}
-        updates = spread(rows, layout.sizes, wire.shards, wire.n, measure=lambda kind: BESIDE not in kind)
+        sizes = wire.whole_sizes(layout.sizes)
+        updates = spread(rows, sizes, wire.shards, wire.processes, measure=lambda kind: BESIDE not in kind)
         updates = updates if masses is None else updates.weighted(masses)
         return cls(wire, layout, updates, {kind: got for kind, (got, _) in came.items()})
 
