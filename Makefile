@@ -11,7 +11,7 @@ CORE := src/holdfast/rules src/holdfast/values.py src/holdfast/spec.py $(addpref
 # `make lowest`: what runs without Flower and Ray, whose lowest versions are those of constraints.txt
 LOW := cli,plot,train,data,export,search,web
 
-.PHONY: help install browser check test bare lowest dist lint cover fuzz docs notebook demo table tables paper picture screens certify deployment bench clean
+.PHONY: help install browser check test bare lowest dist lint cover fuzz docs notebook demo table tables paper picture screens certify deployment bench clean poc
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -114,6 +114,10 @@ deployment: install  ## Flower's real servers on loopback, fault by fault; about
 	$(RUN)/python benchmarks/deployment.py
 	$(RUN)/python benchmarks/report.py
 
+poc: install  ## NVFlare's POC mode on loopback, fault by fault; about a quarter of an hour
+	$(RUN)/python benchmarks/nvflare_poc.py
+	$(RUN)/python benchmarks/report.py
+
 bench: install  ## speed against peers and the limit, as ratios; memory on a file of 4 GB
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-deps byzfl==0.0.11  # the peer
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python krum==0.9.1 torchjd==0.18.0 byzpy==0.1.4
@@ -125,6 +129,7 @@ bench: install  ## speed against peers and the limit, as ratios; memory on a fil
 	$(RUN)/python benchmarks/cell.py
 	$(RUN)/python benchmarks/flower.py
 	$(RUN)/python benchmarks/lying_counts.py
+	$(RUN)/python benchmarks/nvflare_cost.py
 	$(RUN)/python benchmarks/hostile_cost.py
 	$(RUN)/python benchmarks/sharded.py
 	$(RUN)/python benchmarks/ddp.py

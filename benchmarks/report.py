@@ -283,6 +283,22 @@ def flower(text: str) -> str:
     return put(put(text, "gaps", large_models.gap_table()), "adapters", large_models.lora_table())
 
 
+def nvflare(text: str) -> str:
+    """docs/nvflare.md with its tables put in."""
+    held = ROOT / "results" / "nvflare"
+    out = ["| the bad site | the job | accuracy | what the journal says of it |", "| --- | --- | ---: | --- |"]
+    for row in json.loads((held / "poc.json").read_text())["rows"]:
+        said = row["said"] or "nothing to say"
+        out.append(f"| {row['what']} | {row['status']}, {row['rounds']} rounds | {row['accuracy']:.2f} | {said} |")
+    text = put(text, "poc", "\n".join([*out, ""]))
+    out = ["| rule | measured | weighted mean | the rule | ratio |", "| --- | --- | ---: | ---: | ---: |"]
+    for row in json.loads((held / "cost.json").read_text())["rows"]:
+        measured = "from the bytes of the replies" if "bytes" in row["measure"] else "the aggregation alone"
+        times = f"{1000 * row['theirs']:.0f} ms | {1000 * row['ours']:.0f} ms"
+        out.append(f"| `{row['what']}` | {measured} | {times} | {row['value']:.3g}× (bar {row['bar']}) |")
+    return put(text, "nvflare-cost", "\n".join([*out, ""]))
+
+
 def lying_counts() -> dict[str, Any]:
     """What `benchmarks/lying_counts.py` found."""
     return dict(json.loads((ROOT / "results" / "flower" / "lying_counts.json").read_text()))
@@ -594,6 +610,7 @@ if __name__ == "__main__":
     pictures()
     (ROOT / "docs" / "search.md").write_text(searches())
     docs = {"training": trained, "paper": papers, "guarantees": promises, "flower": flower, "distributed": distributed}
+    docs |= {"nvflare": nvflare}
     docs |= {"board": board, "coming-from": coming, "see": pages, "testing": checks}
     docs |= {"left-open": left_open, "choosing": unknown_f, "weights": weighing}
     made_of = {ROOT / "README.md": replaced} | {ROOT / "docs" / f"{name}.md": made for name, made in docs.items()}

@@ -54,6 +54,7 @@ LOOKED_AT = {
     "python": "starts processes and sockets: the program is there and has the options",
     "torchrun": "as python; tests/test_sharded.py starts it",
     "flwr": "as python, for the options of the app; tests/test_flower.py runs the strategies",
+    "nvflare": "needs a running federation; the documented words are NVFlare's own",
     "ray": "starts a cluster; tests/test_cluster.py has one",
 }
 

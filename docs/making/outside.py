@@ -10,6 +10,7 @@ PAGES = {  # a file of the repository -> its page
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "examples/flower/README.md": "example-flower.md",
+    "examples/nvflare/README.md": "example-nvflare.md",
     "examples/ddp/README.md": "example-ddp.md",
 }
 CODE = {  # a place in the repository -> the page that is made from it; on GitHub, the link leads to the code

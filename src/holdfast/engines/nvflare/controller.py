@@ -26,7 +26,7 @@ from holdfast.engines.arguments import seconds
 from holdfast.engines.counts import Cap, Counts
 from holdfast.engines.differences import Model
 from holdfast.engines.nvflare.arguments import log, read_pattern, read_rule, whole_seconds
-from holdfast.engines.nvflare.models import from_text, read_model, to_text
+from holdfast.engines.nvflare.models import from_json, is_json, read_model, to_json
 from holdfast.engines.nvflare.server import Server, TwoPhaseServer
 from holdfast.errors import BadInput
 from holdfast.npz import read_arrays
@@ -127,8 +127,8 @@ class RobustController(ModelController):
         super().__init__(persistor_id=persistor_id)
         who = type(self).__name__
         self.rule = repr(read_rule(rule, who, two_phase=True))
-        if isinstance(model, Mapping) and not (model and all(isinstance(text, str) for text in model.values())):
-            model = to_text(read_model(model, who))
+        if isinstance(model, Mapping) and not is_json(model):
+            model = to_json(read_model(model, who))
         self.model = model
         self.num_rounds = check_whole(num_rounds, "num_rounds", least=0, who=who)
         self.timeout = whole_seconds("timeout", timeout)
@@ -191,7 +191,7 @@ class RobustController(ModelController):
         if isinstance(given, str):
             with open(given, "rb") as file:
                 return read_model(read_arrays(file), type(self).__name__)
-        return read_model(from_text(given), type(self).__name__)
+        return read_model(from_json(given), type(self).__name__)
 
     def _wait_for_sites(self, server: Server) -> list[str]:
         """The sites that are connected, as soon as there are enough; after `patience` seconds, those that are."""

@@ -1,17 +1,14 @@
-"""A model as NVFlare has it: arrays by name; and as text, which fits into the configuration of a job."""
+"""A model as NVFlare has it: arrays by name; and as JSON, which fits into the configuration of a job."""
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from io import BytesIO
 from typing import Any
 
 import numpy as np
 
 from holdfast.engines.differences import Model
 from holdfast.errors import BadInput
-from holdfast.npz import read_arrays
 
 
 def to_array(value: object) -> np.ndarray | None:
@@ -52,24 +49,26 @@ def read_model(given: object, who: str) -> Model:
     return {name: np.array(values) for name, values in arrays.items()}
 
 
-def to_text(model: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """Each array as text."""
-    return {name: _encode(np.asarray(values)) for name, values in model.items()}
+def to_json(model: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Each array with its dtype and shape, as JSON can hold it."""
+    return {
+        name: {"dtype": values.dtype.name, "shape": list(values.shape), "values": values.ravel().tolist()}
+        for name, values in model.items()
+    }
 
 
-def _encode(values: np.ndarray) -> str:
-    file = BytesIO()
-    np.savez_compressed(file, values=values)
-    return b64encode(file.getvalue()).decode()
+def from_json(given: Mapping[str, Any]) -> Model:
+    """The arrays that `to_json` wrote.
 
-
-def from_text(texts: Mapping[str, str]) -> Model:
-    """The arrays of such texts.
-
-    >>> from_text(to_text({"w": np.ones(2)}))
+    >>> from_json(to_json({"w": np.ones(2)}))
     {'w': array([1., 1.])}
     """
-    return {name: read_arrays(BytesIO(b64decode(text)))["values"] for name, text in texts.items()}
+    return {name: np.array(one["values"], one["dtype"]).reshape(one["shape"]) for name, one in given.items()}
+
+
+def is_json(given: Mapping[str, Any]) -> bool:
+    """Whether `to_json` wrote this."""
+    return bool(given) and all(isinstance(one, dict) and "dtype" in one for one in given.values())
 
 
 def join_candidates(models: Mapping[str, Model]) -> dict[str, Any]:
