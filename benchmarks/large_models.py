@@ -88,7 +88,8 @@ def gap_table() -> str:
     out += [f"| {row['local steps']} | {row['AB']:.1%} | {_percent(row['B'])} |" for row in found["gaps"]]
     about = (
         f"The largest gap in {found['gap rounds']} rounds of {found['nodes']} honest nodes, as a part of what the mean "
-        "of the products changes in that round (`benchmarks/lora.py`)."
+        "of the products changes in that round (`benchmarks/lora.py`). Two nodes whose products were the same stood "
+        f"{found['apart with the same products']:g} lengths of their adapters apart."
     )
     return "\n".join([*out, "", about, ""])
 
@@ -100,8 +101,11 @@ def _percent(value: float) -> str:
 def lora_table() -> str:
     """Adapters under attack."""
     found = told("lora")
-    out = ["| rule | liars | B alone | A and B |", "| --- | ---: | ---: | ---: |"]
-    out += [f"| `{row['rule']}` | {row['liars']} | {row['B']:.2f} | {row['AB']:.2f} |" for row in found["rows"]]
+    out = ["| rule | liars | A and B | B alone | B alone, twice the rank |", "| --- |" + " ---: |" * 4]
+    out += [
+        f"| `{row['rule']}` | {row['liars']} | {row['AB']:.2f} | {row['B']:.2f} | {row['B, twice the rank']:.2f} |"
+        for row in found["rows"]
+    ]
     sent = found["numbers sent"]
     about = (
         f"Accuracy after {found['rounds']} rounds of {found['nodes']} nodes, {found['before']:.2f} before the first, "

@@ -80,6 +80,13 @@ def apart() -> float:
     return float(far / np.linalg.norm(flat([*values.values()])))
 
 
+def choose_rank(rank: int) -> None:
+    """Build the model anew, with adapters of this rank."""
+    task.RANK = rank
+    task.base.cache_clear()
+    task.beginning.cache_clear()
+
+
 def main(out: Path) -> None:
     """Gaps, then accuracies."""
     torch.set_num_threads(1)
@@ -99,6 +106,10 @@ def main(out: Path) -> None:
     told = {"nodes": NODES, "rounds": ROUNDS, "gap rounds": GAP_ROUNDS, "gaps": gaps, "numbers sent": numbers}
     before = task.accuracy(task.first("AB"), task.shares(NODES)[-1])
     told |= {"before": before, "apart with the same products": round(apart(), 2), "rows": rows}
+    choose_rank(2 * task.RANK)  # B alone is then as much to send as A and B were
+    for row in rows:
+        row["B, twice the rank"] = accuracy(row["rule"], "B", row["liars"])
+        progress(f"{row}")
     out.write_text(json.dumps(told, indent=1) + "\n")
 
 
