@@ -46,7 +46,7 @@ def gap(train: str, steps: int) -> float:
     now, data, worst = task.first(train), task.shares(NODES), 0.0
     for turn in range(GAP_ROUNDS):
         sent = [task.trained(now, data[node], steps=steps, seed=1000 * turn + node) for node in range(NODES)]
-        mean = {name: np.mean([one[name] for one in sent], axis=0, dtype=np.float64) for name in now}
+        mean: task.Model = {name: np.stack([one[name] for one in sent]).astype(float).mean(axis=0) for name in now}
         wanted = np.mean([flat(task.products(one)) for one in sent], axis=0)
         moved = float(np.linalg.norm(wanted - flat(task.products(now))))
         worst = max(worst, float(np.linalg.norm(flat(task.products(mean)) - wanted)) / moved)
