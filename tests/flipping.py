@@ -25,11 +25,11 @@ def flipping(rank: int, n: int, folder: Path) -> None:
     for step, bit in enumerate(BITS):
         rows = ranks.draw()
         rows[LAST] = ranks.flipped("gradient", bit, rows, rng)
-        found, answer = bitflips.factor(rows)
+        found, alone_decision = bitflips.factor(rows)
         alone.append(found)
         own = rows[rank].clone()
         decision = robust_all_reduce(own, bitflips.RULE)
         ledger.add(step, decision)
-        torch.testing.assert_close(own, answer)
+        torch.testing.assert_close(own, alone_decision.value)
         ranks.move(own)
     torch.save(alone, folder / f"{rank}.pt")
