@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from common import progress
 from torch import Tensor
 from torch.nn import functional as F
 
-from holdfast import MeanwO
+from holdfast import Decision, MeanwO
 from holdfast.data import load
 from holdfast.engines.lines import named
 from holdfast.training.gradients import Gradients
@@ -38,6 +38,16 @@ PLACES = ("gradient", "weight")
 FACTORS = (5, 30, 100)  # times the middle distance: from where a rank is named; the ledger writes from the first on
 STREAMS = {10: 1, 100: 4, 1000: 30}  # one flip in so many steps: how often it is tried, so that flips are not few
 HARMS = (0.01, 0.1, 1.0)  # how far the plain mean moves, in its own lengths
+
+
+class Flip(NamedTuple):
+    """A flipped bit, the factor that the ledger has for the rank, the harm to a plain mean, and what the rule did."""
+
+    place: str
+    bit: int
+    factor: float
+    harm: float
+    kept: bool
 
 
 class Ranks:
@@ -90,12 +100,12 @@ def flip(numbers: Tensor, where: int, bit: int) -> None:
     numbers.view(torch.int32)[where] ^= 1 << bit if bit < 31 else -(1 << 31)
 
 
-def factor(X: Tensor) -> tuple[dict[int, float], Tensor]:
-    """Who is in the ledger's line, with its factor (infinite if dropped), and the answer."""
+def factor(X: Tensor) -> tuple[dict[int, float], Decision]:
+    """Who is in the ledger's line, with its factor (infinite if dropped), and the decision."""
     decision = RULE.decide(X)
     line = named(decision, [str(rank) for rank in range(RANKS)])
     found = {int(rank): float(times) for rank, times in line["far"].items()}
-    return found | dict.fromkeys(map(int, line["dropped"]), float("inf")), decision.value
+    return found | dict.fromkeys(map(int, line["dropped"]), float("inf")), decision
 
 
 def harm(honest: Tensor, row: Tensor) -> float:
@@ -104,13 +114,13 @@ def harm(honest: Tensor, row: Tensor) -> float:
     return moved / float(honest.double().mean(dim=0).norm()) if np.isfinite(moved) else float("inf")
 
 
-def bits(ranks: Ranks, honest: Tensor, rng: np.random.Generator) -> Iterator[tuple[str, int, float, float]]:
-    """Every bit in every place once: the factor that the ledger has for it, and the harm to a plain mean."""
+def bits(ranks: Ranks, honest: Tensor, rng: np.random.Generator) -> Iterator[Flip]:
+    """Every bit in every place once."""
     for place in PLACES:
         for bit in range(32):
             row = ranks.flipped(place, bit, honest, rng)
-            found, _ = factor(torch.cat([honest[:LAST], row[None]]))
-            yield place, bit, found.get(LAST, 0.0), harm(honest, row)
+            found, decision = factor(torch.cat([honest[:LAST], row[None]]))
+            yield Flip(place, bit, found.get(LAST, 0.0), harm(honest, row), LAST in decision.kept)
 
 
 def main(out: Path, steps: int, every: int) -> None:
@@ -124,12 +134,12 @@ def main(out: Path, steps: int, every: int) -> None:
         (kind, rate, s) for kind in ("exponent", "mantissa") for rate, many in STREAMS.items() for s in range(many)
     ]
     flips: dict[Any, list[tuple[int, float]]] = {stream: [] for stream in streams}
-    single: list[tuple[str, int, float, float]] = []
+    single, zeros = list[Flip](), list[float]()
     momenta = torch.zeros(RANKS, ranks.size)
     for step in range(steps):
         honest = ranks.draw()
         momenta = torch.lerp(honest, momenta, BETA) if step else honest.clone()
-        found, answer = factor(honest)
+        found, decision = factor(honest)
         last = {LAST: found.get(LAST, 0.0)}
         for way, told in {"gradients": found, "momenta": factor(momenta)[0], "last rank": last}.items():
             most = max(told.values(), default=0.0)
@@ -145,13 +155,15 @@ def main(out: Path, steps: int, every: int) -> None:
                 flips[stream].append((step, factor(torch.cat([honest[:LAST], row[None]]))[0].get(LAST, 0.0)))
         if step % every == 0:
             single += bits(ranks, honest, rng)
-        ranks.move(answer)
+            zeros.append(float((honest[LAST] == 0).float().mean()))
+        ranks.move(decision.value)
         if step % (steps // 10) == 0:
             progress(f"step {step} of {steps}: {alarms}")
-    out.write_text(json.dumps(told_of(steps, alarms, tenths, largest, flips, single), indent=1) + "\n")
+    told = told_of(steps, alarms, tenths, largest, flips, single) | {"zeros": round(sum(zeros) / len(zeros), 3)}
+    out.write_text(json.dumps(told, indent=1) + "\n")
 
 
-def told_of(steps: int, alarms: Any, tenths: Any, largest: Any, flips: Any, single: Any) -> dict[str, Any]:
+def told_of(steps: int, alarms: Any, tenths: Any, largest: Any, flips: Any, single: list[Flip]) -> dict[str, Any]:
     """The results, as JSON."""
     rows = []
     for kind in ("exponent", "mantissa"):
@@ -165,19 +177,21 @@ def told_of(steps: int, alarms: Any, tenths: Any, largest: Any, flips: Any, sing
             rows.append(row)
     places: dict[str, Any] = {}
     for place in PLACES:
-        of_bit = [[one for one in single if one[:2] == (place, bit)] for bit in range(32)]
+        of_bit = [[one for one in single if (one.place, one.bit) == (place, bit)] for bit in range(32)]
         places[place] = {
             **{
-                f"named at {least}": [sum(one[2] > least for one in of) / len(of) for of in of_bit] for least in FACTORS
+                f"named at {least}": [sum(one.factor > least for one in of) / len(of) for of in of_bit]
+                for least in FACTORS
             },
-            "harm": [min(median(one[3] for one in of), 1e30) for of in of_bit],
+            "harm": [min(median(one.harm for one in of), 1e30) for of in of_bit],
         }
     harms = []
     for low, high in zip((0.0, *HARMS), (*HARMS, float("inf")), strict=True):
-        of = [times for _, _, times, moved in single if low <= moved and (moved < high or high == float("inf"))]
+        of = [one for one in single if low <= one.harm and (one.harm < high or high == float("inf"))]
         harms.append(
             {"from": low, "to": None if high == float("inf") else high, "flips": len(of)}
-            | {f"named at {least}": sum(times > least for times in of) for least in FACTORS}
+            | {f"named at {least}": sum(one.factor > least for one in of) for least in FACTORS}
+            | {"kept": sum(one.kept for one in of)}
         )
     return {
         "steps": steps,

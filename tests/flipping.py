@@ -14,6 +14,7 @@ sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 
 import bitflips
 
+LAST, RANKS = bitflips.LAST, bitflips.RANKS
 BITS = (30, 30, 30, 22, 0, 31)  # one a step; the top bit of the exponent is found where a number was not 0
 
 
@@ -23,12 +24,12 @@ def flipping(rank: int, n: int, folder: Path) -> None:
     alone: list[dict[int, float]] = []
     for step, bit in enumerate(BITS):
         rows = ranks.draw()
-        rows[bitflips.LAST] = ranks.flipped("gradient", bit, rows, rng)
-        found, answer = bitflips.factor(rows)
+        rows[LAST] = ranks.flipped("gradient", bit, rows, rng)
+        found, alone_decision = bitflips.factor(rows)
         alone.append(found)
         own = rows[rank].clone()
         decision = robust_all_reduce(own, bitflips.RULE)
         ledger.add(step, decision)
-        torch.testing.assert_close(own, answer)
+        torch.testing.assert_close(own, alone_decision.value)
         ranks.move(own)
     torch.save(alone, folder / f"{rank}.pt")

@@ -114,7 +114,7 @@ def put(values: Model) -> None:
         own[name].copy_(torch.from_numpy(np.array(value)))
 
 
-def trained(values: Model, data: Data, *, steps: int, seed: int, rate: float = 0.3) -> Model:
+def trained(values: Model, data: Data, *, steps: int, seed: int, rate: float = 0.1) -> Model:
     """The adapters after some steps on a node's images."""
     put(values)
     own = adapters("".join({name[-1] for name in values}))
