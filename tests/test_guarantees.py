@@ -47,7 +47,7 @@ from holdfast.guarantees.bounds import bounds, everyone
 from holdfast.guarantees.certificate import _promised as promised
 from holdfast.guarantees.certificate import _roundings as roundings
 from holdfast.guarantees.certificate import certificate
-from holdfast.guarantees.certify import Found, Search, search
+from holdfast.guarantees.certify import Search, search
 from holdfast.guarantees.choose import choose
 from holdfast.guarantees.climbs import merged
 from holdfast.guarantees.criteria import SPREADS, aragg, ratios, subsets, worst
@@ -57,7 +57,7 @@ from holdfast.guarantees.printed import paper
 from holdfast.guarantees.proved import Bound, unfinished
 from holdfast.guarantees.relative import relative
 from holdfast.guarantees.saved import load, replayed, resumed, save
-from holdfast.guarantees.searches import answering
+from holdfast.guarantees.searches import Found, answering
 from holdfast.guarantees.sets import Sets
 from holdfast.guarantees.vote import Voters, enough
 from holdfast.rules.base import CoordinateRule, value

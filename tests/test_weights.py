@@ -49,10 +49,11 @@ from holdfast import (
 from holdfast.errors import NoWeightedForm
 from holdfast.guarantees.bounds import bounds
 from holdfast.guarantees.certificate import certificate
-from holdfast.guarantees.certify import Found, Search, search
+from holdfast.guarantees.certify import Search, search
 from holdfast.guarantees.criteria import ratios, weighted_subsets
 from holdfast.guarantees.relative import relative
 from holdfast.guarantees.saved import save
+from holdfast.guarantees.searches import Found
 from holdfast.guarantees.semidefinite import semidefinite
 from holdfast.guarantees.sets import Sets
 from holdfast.masses import heaviest

@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any
 
 ROOMS = "attacks data training guarantees experiments report testing"
-ENGINES = "flower ddp fsdp sharded"
+ENGINES = "flower nvflare ddp fsdp sharded"
 MODULES = (
     "holdfast",
     *(f"holdfast.{room}" for room in ROOMS.split()),

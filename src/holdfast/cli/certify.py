@@ -21,10 +21,11 @@ from holdfast.decision import Decision
 from holdfast.errors import BadInput, listing
 from holdfast.guarantees.bounds import bounds, number, tolerance
 from holdfast.guarantees.certificate import certificate as certified
-from holdfast.guarantees.certify import Found, Search
+from holdfast.guarantees.certify import Search
 from holdfast.guarantees.certify import search as find_worst
 from holdfast.guarantees.criteria import CRITERIA, SPREADS
 from holdfast.guarantees.saved import replayed, resumed, save
+from holdfast.guarantees.searches import Found
 from holdfast.jsonable import to_json
 from holdfast.spec import parse_rule
 from holdfast.structure import majority

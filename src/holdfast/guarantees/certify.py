@@ -16,7 +16,7 @@ from holdfast.guarantees.climbs import Cost, Measured, climb_by_evolution, climb
 from holdfast.guarantees.instances import few_places, structured
 from holdfast.guarantees.searches import Found, Search, objective
 
-__all__ = ["Found", "Search", "search"]
+__all__ = ["Search", "search"]
 
 Array = np.ndarray
 Rng = np.random.Generator

@@ -23,7 +23,7 @@ import numpy as np
 
 from holdfast.errors import BadInput
 
-__all__ = ["Estimate", "estimate"]
+__all__ = ["estimate"]
 
 HELD = 1 << 20  # numbers that are read at once
 TINY = 1e-150  # differences below have squares that lose digits

@@ -17,7 +17,7 @@ from holdfast.reading import distance, numbers_of, read
 from holdfast.rules import MeanExact, MeanwO
 from holdfast.rules.clustering import sums_of_squares
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["compare"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from holdfast.experiments.store import Entry
 from holdfast.report.groups import At, caption, groups
 from holdfast.report.groups import label as label
 
-__all__ = ["Cell", "Grid", "grid", "grids"]
+__all__ = ["Grid", "grid", "grids"]
 
 WORST, HONEST = "Worst", ("NoAttack", "none")  # a column of every grid; columns that have no part in it
 

@@ -9,14 +9,13 @@ True
 from holdfast.errors import ChecksFailed
 from holdfast.testing.aggregators import check_aggregator
 from holdfast.testing.attacks import check_attack
-from holdfast.testing.peers import Peer, find_aggregator
+from holdfast.testing.peers import find_aggregator
 from holdfast.testing.report import Check, Report, Status
 from holdfast.testing.rules import check_rule
 
 __all__ = [
     "Check",
     "ChecksFailed",
-    "Peer",
     "Report",
     "Status",
     "check_aggregator",

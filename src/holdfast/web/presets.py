@@ -11,9 +11,10 @@ import numpy as np
 from holdfast.attacks import ATTACKS, View
 from holdfast.errors import BadInput
 from holdfast.guarantees.bounds import number, own
-from holdfast.guarantees.certify import Found, Search, search
+from holdfast.guarantees.certify import Search, search
 from holdfast.guarantees.criteria import CRITERIA, worst
 from holdfast.guarantees.instances import DILEMMA, SIEGE, SNEAK
+from holdfast.guarantees.searches import Found
 from holdfast.spec import unknown
 from holdfast.twophase import TwoPhase
 from holdfast.web.rounds import FAR, SECONDS, WORKERS, JsonObject, chosen, whole_number
