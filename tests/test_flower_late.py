@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.serverapp.strategy import FedAdam
 
 from holdfast import MDA, BadInput, Mean2P, MeanwO, Medoid
 from holdfast.engines.flower import (
@@ -22,6 +24,7 @@ from holdfast.engines.flower import (
     make_record,
     read_model,
     vote,
+    wrap,
 )
 from holdfast.errors import NoWeightedForm
 from holdfast.journal import read_journal
@@ -187,6 +190,108 @@ class TestRounds:
         assert all(values.base is None for values in kept)
         assert not strategy.arrivals.models
 
+    def test_replies_were_used_twice_when_a_liar_left_too_few_for_the_rule(self, tmp_path: Path) -> None:
+        nan = make_record({"w": np.full(3, np.nan, np.float32)})
+        grid = Slow(clients({1: nan}), 4, lambda node, turn: 0 if node == 1 or (turn == 1 and node in (2, 3)) else 2)
+        strategy = RobustStrategy(MeanwO(f=1), buffer=Buffer(wait=3), folder=tmp_path, **QUIET)
+        start(strategy, grid, 6, timeout=0.3)
+        assert max(taken(line for line in read_journal(tmp_path) if "kept" in line).values()) == 1
+
+    @pytest.mark.parametrize("full", [False, True])
+    def test_one_error_of_the_link_ended_the_run(self, full: bool) -> None:
+        class Breaking(Slow):
+            broken = False
+
+            def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+                if self.round == 2 and not self.broken:
+                    self.broken = True
+                    raise httpx.ReadTimeout("once")
+                return super().pull_messages(message_ids)
+
+        def delay(node: int, turn: int) -> int:
+            return NEVER if node > 4 and not full else (0 if turn == 1 else 2)
+
+        grid = Breaking(clients(), 8, delay)
+        start(RobustStrategy(MeanwO(f=1), buffer=Buffer(wait=3), **QUIET), grid, 3, timeout=0.3)
+        assert grid.broken
+
+    def test_an_optimiser_of_flowers_own_when_nobody_is_asked(self) -> None:
+        class Counting(Slow):
+            def push_messages(self, messages: Iterable[Message]) -> list[str]:
+                listed = list(messages)
+                self.round += not listed
+                return super().push_messages(listed)
+
+        strategy = wrap(FedAdam(fraction_evaluate=0.0), MeanwO(f=1), buffer=Buffer(), patience=0.0)
+        strategy.min_available_nodes = 0
+        assert np.isfinite(start(strategy, Counting(clients(), 5, lambda node, turn: 1), 3, timeout=0.3)).all()
+
+    @pytest.mark.parametrize("liar", [1, 2, 3])
+    def test_a_node_that_counts_nothing_stopped_the_training(self, liar: int, tmp_path: Path) -> None:
+        app = ClientApp()
+
+        @app.train()
+        def train(message: Message, context: Context) -> Message:
+            new = make_record({"w": read_model(message.content.array_records["arrays"])["w"] + np.float32(1)})
+            told = MetricRecord({"num-examples": 0 if context.node_id == liar else 10})
+            return Message(RecordDict({"arrays": new, "metrics": told}), reply_to=message)
+
+        weighted: dict[str, Any] = {"weighted_by_key": "num-examples", "buffer": Buffer(wait=3)}
+        strategy = RobustStrategy(MeanwO(f=1), folder=tmp_path, **weighted, **QUIET)
+        assert start(strategy, LocalGrid(app, 7), 10).tolist() == pytest.approx([10.0] * 3)
+        assert not any("skipped" in line for line in read_journal(tmp_path))
+
+    def test_nothing_of_a_round_was_let_go_without_a_buffer(self) -> None:
+        strategy = RobustStrategy(MeanwO(f=1), **QUIET)
+        start(strategy, LocalGrid(clients(), 7), 2)
+        assert strategy.arrivals.before == ({}, {})
+        assert all(one.what is None for one in strategy.arrivals.box.used.values())
+
+    def test_last_replies_of_nodes_that_left_were_kept_for_ever(self) -> None:
+        grid = LocalGrid(clients(), 100)
+        nodes = dict(grid.contexts)
+
+        def shift(turn: int, arrays: ArrayRecord) -> None:
+            grid.contexts = {node: one for node, one in nodes.items() if 5 * turn < node <= 5 * turn + 5}
+
+        shift(0, make_record(FIRST))
+        strategy = RobustStrategy(MeanwO(f=1), buffer=Buffer(oldest=1, again=True), **QUIET)
+        strategy.start(grid, make_record(FIRST), num_rounds=19, evaluate_fn=shift)
+        assert sum(one.what is not None for one in strategy.arrivals.box.used.values()) == 5
+
+    def test_a_reply_that_is_refused_does_not_close_a_round(self, tmp_path: Path) -> None:
+        nan = make_record({"w": np.full(3, np.nan, np.float32)})
+        strategy = RobustStrategy(MeanwO(f=2), buffer=Buffer(wait=5), folder=tmp_path, **QUIET)
+        start(strategy, Slow(clients({1: nan, 2: nan}), 9, lambda node, turn: 0), 10)
+        assert [len(_used(line)) for line in read_journal(tmp_path)] == [5] * 10
+
+    def test_idle_nodes_are_asked_however_many_are_silent(self, tmp_path: Path) -> None:
+        grid = Slow(clients(), 20, lambda node, turn: NEVER if node <= 5 else 0)
+        strategy = RobustStrategy(MeanwO(f=1), fraction_train=0.25, buffer=Buffer(wait=3), folder=tmp_path, **QUIET)
+        start(strategy, grid, 30, timeout=0.1)
+        assert sum("skipped" in line for line in read_journal(tmp_path)) <= 3
+
+    def test_a_node_that_got_no_message_is_asked_in_the_next_round(self, tmp_path: Path) -> None:
+        class Losing(Slow):
+            def push_messages(self, messages: Iterable[Message]) -> list[str]:
+                listed = list(messages)
+                lost = self.round == 0 and bool(listed)
+                names = super().push_messages([m for m in listed if not (lost and m.metadata.dst_node_id == 3)])
+                return [*names[:2], "", *names[2:]] if lost else names
+
+        grid = Losing(clients(), 7, lambda node, turn: 0)
+        strategy = RobustStrategy(MeanwO(f=1), buffer=Buffer(wait=5), folder=tmp_path, **QUIET)
+        start(strategy, grid, 2)
+        assert read_journal(tmp_path)[0]["silent"] == ["3"]
+        assert 3 in grid.asked[1]
+
+    def test_turns_are_kept_over_a_restart(self, tmp_path: Path) -> None:
+        for rounds in range(1, 13):
+            strategy = RobustStrategy(MeanwO(f=1), buffer=Buffer(wait=4), folder=tmp_path, **QUIET)
+            start(strategy, LocalGrid(clients(), 8), rounds)
+        turns = Counter(node for line in read_journal(tmp_path) for node in _used(line))
+        assert set(turns.values()) == {6}
+
 
 class TestLastRepliesAgain:
     def test_a_node_without_a_new_reply_takes_part_with_its_last(self, tmp_path: Path) -> None:
@@ -284,6 +389,14 @@ class TestRefusals:
         with pytest.raises(BadInput, match="needs 7 replies; wait for 7 or more"):
             RobustStrategy(MeanwO(f=3), buffer=Buffer(wait=5))
 
+    def test_a_buffer_that_lets_quick_nodes_close_rounds_alone(self) -> None:
+        with pytest.raises(BadInput, match="needs 5 replies; wait for 5 or more"):
+            RobustStrategy(MeanwO(f=2), buffer=Buffer(wait=2, again=True))
+
+    def test_a_vote_with_too_few_voters(self) -> None:
+        with pytest.raises(BadInput, match="a vote needs 5 voters, and 2 may be silent, so wait for 7 or more"):
+            TwoPhaseStrategy(Mean2P(f=2), buffer=Buffer(wait=6))
+
     def test_what_is_no_buffer(self) -> None:
         with pytest.raises(BadInput, match=r"it takes a Buffer, such as Buffer\(wait=14\)"):
             RobustStrategy(MeanwO(f=3), buffer=14)  # type: ignore[arg-type]
@@ -295,5 +408,6 @@ class TestRefusals:
         assert RobustStrategy(Medoid(), buffer=Buffer(wait=8)).buffer == Buffer(wait=8)
 
     def test_numbers_out_of_range(self) -> None:
+        assert Buffer(fade=100.0).weights(np.array([2000, 2001])) == pytest.approx([1.0, (2001 / 2002) ** 100])
         with pytest.raises(BadInput, match="Buffer was given oldest = 10000000; it is at most 1e"):
             Buffer(oldest=10**7)

@@ -13,6 +13,7 @@ from holdfast.errors import BadInput
 from holdfast.mailbox import Letter, Mailbox, Worker
 from holdfast.values import Value, value
 
+TINY = 1e-100  # weights below it are taken relative to the largest one
 LIMITS = {"wait": 10**6, "oldest": 10**6, "fade": 100.0}  # the largest values of the fields
 
 
@@ -153,9 +154,12 @@ class Buffer(Value):
         Returns
         -------
         numpy.ndarray or None
-            (1 + a)^-fade for each age a. None: all count alike.
+            (1 + a)^-fade for each age a, or in the same ratios. None: all count alike.
         """
-        return None if self.fade == 0 or not ages.any() else (1.0 + ages) ** -self.fade
+        if self.fade == 0 or not ages.any():
+            return None
+        faded = (1.0 + ages) ** -self.fade
+        return faded if faded.max() > TINY else ((1.0 + ages) / (1.0 + ages.min())) ** -self.fade
 
 
 def check_buffer(given: Any) -> None:

@@ -44,8 +44,14 @@ def check_buffered(given: Any, rules: tuple[Stage, ...], least: int, who: str) -
         return None
     if not isinstance(given, Buffer):
         raise BadInput(f"{who} was given buffer = {given!r}; it takes a Buffer, such as Buffer(wait=14), or None.")
-    if not given.again and 0 < given.wait < least:
+    if 0 < given.wait < least:
         raise BadInput(f"{who} was given {given!r}, and its rule needs {least} replies; wait for {least} or more.")
+    f = max((rule.tolerance() or 0) for rule in rules)
+    if len(rules) > 1 and 0 < given.wait < 3 * f + 1:
+        raise BadInput(
+            f"{who} was given {given!r}; a vote needs {2 * f + 1} voters, and {f} may be silent, so wait for "
+            f"{3 * f + 1} or more."
+        )
     for rule in rules if given.fade else ():
         check_weighted(rule, "fade")
     return given

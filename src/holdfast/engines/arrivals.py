@@ -34,46 +34,53 @@ class Arrivals(Generic[Name]):
         self.buffer, self.seed = buffer, seed
         self.box = buffer.mailbox()
         self.owing: dict[Name, int] = {}  # the round whose model a node was sent, until its reply is here
+        self.gone: set[Name] = set()  # nodes that owe a reply and will send none
         self.models: dict[int, Model] = {}  # of the rounds to which somebody owes a reply
+        self.fresh: list[Letter[Name]] = []  # the sound replies that came in this round
+        self.came: Gathered[Name] = Gathered()  # what else is known of the replies that came in this round
         self.before = dict(self.box.waiting), dict(self.box.used)
 
     def ask(self, turn: int, nodes: Iterable[Name], model: Model) -> None:
-        """Note that these nodes are sent the model of a round."""
+        """Begin a round: these nodes are sent its model."""
         self.models[turn] = model
         self.owing |= dict.fromkeys(nodes, turn)
+        self.fresh, self.came = [], Gathered()
 
     def within_reach(self, turn: int) -> set[Name]:
         """Return the nodes that may take part in a round: their replies are here, or under way."""
         return set(self.owing) | self._new(turn) | self._last(turn)
 
-    def closing(self, turn: int, need: int) -> Callable[[set[Name]], bool]:
-        """Return a function that says whether a round closes once these nodes have replied."""
-        new, last = self._new(turn), self._last(turn)
-        return lambda came: self.buffer.wait > 0 and self.buffer.enough(new | came, last, need)
+    def can_close(self, turn: int, need: int) -> bool:
+        """Return whether enough sound replies have come for a round that does not wait for all."""
+        new = self._new(turn) | {one.worker for one in self.fresh}
+        return self.buffer.wait > 0 and self.buffer.enough(new, self._last(turn), need)
 
-    def sort(
-        self, turn: int, replies: Iterable[tuple[Name, Reply]], read: Callable[[Reply, Model, Model], Sound], need: int
-    ) -> Gathered[Name]:
-        """Check the replies that came, keep the sound ones, and return those that round `turn` uses.
+    def receive(
+        self, turn: int, replies: Iterable[tuple[Name, Reply]], read: Callable[[Reply, Model, Model], Sound]
+    ) -> None:
+        """Check replies that came and keep the sound ones.
 
-        `read` gets a reply, the model that it answers, and the arrays in which to write the difference. If there are
-        fewer replies than `need`, they all wait for the next round.
+        `read` gets a reply, the model that it answers, and the arrays in which to write the difference.
         """
-        out = Gathered[Name]()
-        sound: list[Letter[Name]] = []
         for made, some in self._by_round(turn, replies).items():
             model, nodes = self.models[made], [node for node, _ in some if self.owing.get(node) == made]
             came = sort_replies(some, nodes, model, _against(model, read))
+            for node in came.nodes + came.faulty:
+                del self.owing[node]
             kept = map(Kept, came.updates, came.counts, came.metrics)
-            sound += [Letter(node, made, turn, one) for node, one in zip(came.nodes, kept, strict=True)]
-            out.faulty += came.faulty
-            out.refused |= came.refused
-            out.bytes += came.bytes
-        for node in out.faulty + [one.worker for one in sound]:
-            del self.owing[node]
+            for node, one in zip(came.nodes, kept, strict=True):
+                if one.count > 0 or not self.buffer.wait:  # who counts nothing takes nobody's place
+                    self.fresh.append(Letter(node, made, turn, one))
+            self.came.faulty += came.faulty
+            self.came.refused |= came.refused
+            self.came.bytes += came.bytes
+
+    def settle(self, turn: int) -> Gathered[Name]:
+        """Return the replies that a round uses, and who was refused or is given up."""
+        out = self.came
         out.silent = self.lost(turn)
-        self._keep(turn, sound, out)
-        for one in self._use(turn, need):
+        self._keep(turn)
+        for one in self.buffer.take(self.box, turn, time=turn):
             if one.worker not in out.faulty:
                 out.nodes.append(one.worker)
                 out.updates.append(one.what.update)
@@ -82,6 +89,13 @@ class Arrivals(Generic[Name]):
                 out.ages.append(one.age(turn))
         return out
 
+    def sort(
+        self, turn: int, replies: Iterable[tuple[Name, Reply]], read: Callable[[Reply, Model, Model], Sound]
+    ) -> Gathered[Name]:
+        """Return the replies that a round uses, given all that came."""
+        self.receive(turn, replies, read)
+        return self.settle(turn)
+
     def _by_round(self, turn: int, replies: Iterable[tuple[Name, Reply]]) -> dict[int, list[tuple[Name, Reply]]]:
         """The replies by the round whose model they answer; those of clients that owe nothing are with this round's."""
         groups: dict[int, list[tuple[Name, Reply]]] = {}
@@ -89,37 +103,40 @@ class Arrivals(Generic[Name]):
             groups.setdefault(self.owing.get(node, turn), []).append((node, reply))
         return groups
 
-    def _keep(self, turn: int, sound: list[Letter[Name]], came: Gathered[Name]) -> None:
+    def _keep(self, turn: int) -> None:
         """Put replies into the mailbox in an order that is drawn; a node whose newest reply is refused has no other."""
-        self.box.waiting = {at: one for at, one in self.box.waiting.items() if one.worker not in came.faulty}
-        sound.sort(key=lambda one: one.worker)
-        for at in np.random.default_rng((self.seed, turn, 2)).permutation(len(sound)):
-            self.box.put(sound[at])
+        self.box.waiting = {at: one for at, one in self.box.waiting.items() if one.worker not in self.came.faulty}
+        self.fresh.sort(key=lambda one: one.worker)
+        for at in np.random.default_rng((self.seed, turn, 2)).permutation(len(self.fresh)):
+            self.box.put(self.fresh[at])
         self.before = dict(self.box.waiting), dict(self.box.used)
 
-    def _use(self, turn: int, need: int) -> list[Letter[Name]]:
-        """Take replies out of the mailbox, or leave them there if they are too few."""
-        here = self.box.there(turn, turn, self.buffer.oldest)
-        if len(set(here) | self._last(turn)) < need:
-            return sorted(here.values(), key=lambda one: one.worker)
-        return self.buffer.take(self.box, turn, time=turn)
-
     def put_back(self) -> None:
-        """Undo the last `sort`: its round was skipped, so the replies were not used."""
-        self.box.waiting, self.box.used = map(dict, self.before)
+        """Undo the last `settle`: its round was skipped. The next round tries other replies first, if there are any."""
+        waiting, used = self.before
+        left = {at: one for at, one in waiting.items() if at in self.box.waiting}
+        self.box.waiting, self.box.used = left | waiting, used
 
     def lost(self, turn: int) -> list[Name]:
-        """Return the nodes whose replies, if they come after this round, are too old to be used."""
-        return sorted(node for node, made in self.owing.items() if turn - made >= self.buffer.oldest)
+        """Return the nodes that will send nothing, or nothing before it is too old to be used."""
+        return sorted(
+            node for node, made in self.owing.items() if turn - made >= self.buffer.oldest or node in self.gone
+        )
 
     def forget(self, turn: int) -> None:
         """Forget what the next round could not use, and keep the rest in arrays of its own."""
         for node in self.lost(turn):
             del self.owing[node]
+        oldest = self.buffer.oldest
+        self.gone, self.fresh, self.before = set(), [], ({}, {})
         self.models = {made: model for made, model in self.models.items() if made in self.owing.values()}
-        young = self.box.there(turn, turn, self.buffer.oldest - 1)
-        self.box.waiting = {(one.worker, one.made): _owned(one) for one in young.values()}
-        self.box.used = {node: _owned(one) for node, one in self.box.used.items()}
+        young = {at: one for at, one in self.box.waiting.items() if one.age(turn) < oldest}
+        newest = {one.worker: one.made for one in sorted(young.values(), key=lambda one: one.made)}
+        self.box.waiting = {at: _owned(one) for at, one in young.items() if newest[one.worker] == one.made}
+        self.box.used = {
+            node: _owned(one) if one.age(turn) < oldest else replace(one, what=None)
+            for node, one in self.box.used.items()
+        }
 
     def _new(self, turn: int) -> set[Name]:
         return set(self.box.there(turn, turn, self.buffer.oldest))
@@ -128,19 +145,17 @@ class Arrivals(Generic[Name]):
         return {one.worker for one in self.buffer.last(self.box, turn)}
 
     def memory(self, names: Iterable[str]) -> dict[str, Model]:
-        """Return the replies in the mailbox, with arrays in this order, for the state of a server.
+        """Return the replies in the mailbox, with arrays in this order, and the turns, for the state of a server.
 
         What is under way is not in it.
         """
-        order = list(names)
+        order, out = list(names), dict[str, Model]()
         letters = [(one, WAITING) for one in self.box.waiting.values()]
-        letters += [(one, USED) for one in self.box.used.values() if one.what is not None]
-        return {
-            json.dumps([LETTER, kind, one.worker, one.made, one.due, one.what.count]): {
-                name: one.what.update[name] for name in order
-            }
-            for one, kind in letters
-        }
+        for one, kind in letters + [(one, USED) for one in self.box.used.values()]:
+            count = None if one.what is None else one.what.count
+            update = {} if one.what is None else {name: one.what.update[name] for name in order}
+            out[json.dumps([LETTER, kind, one.worker, one.made, one.due, count])] = update
+        return out
 
     def remember(self, memory: dict[str, Model]) -> None:
         """Begin anew, with the replies of such a memory."""
@@ -148,11 +163,11 @@ class Arrivals(Generic[Name]):
         for name, update in memory.items():
             if name.startswith(f'["{LETTER}"'):
                 _, kind, node, made, due, count = json.loads(name)
-                one = Letter(node, made, due, Kept(update, count, {}))
-                if kind == WAITING:
-                    self.box.put(one)
+                one = Letter(node, made, due, None if count is None else Kept(update, count, {}))
+                if kind == USED:
+                    self.box.used[node] = one
                 else:
-                    self.box.used[one.worker] = one
+                    self.box.waiting[node, made] = one
 
 
 def _against(model: Model, read: Callable[[Reply, Model, Model], Sound]) -> Callable[[Reply, Model], Sound]:

@@ -126,12 +126,15 @@ class Rounds(Generic[Name]):
             return self._skip(turn, line)
         for what in ("seconds", "bytes"):
             line[what] |= facts.pop(what, {})
-        line |= facts | named(decision, list(map(str, came.nodes)))
         last = {name: np.asarray(decision.value[name]) for name in self.model}
         moved = self._step(turn, stepped(self.model, last))
         if moved is None:
+            self.arrivals.put_back()
             line["skipped"] = "the step leaves the range of floats"
             return self._skip(turn, line)
+        line |= facts | named(decision, list(map(str, came.nodes)))
+        if self.buffer:
+            line["age"] = {str(node): age for node, age in zip(came.nodes, came.ages, strict=True) if age}
         if decision.note:
             self.log.warning("round %d: %s", turn, decision.note)
         if excluded := [str(came.nodes[at]) for at in decision.excluded]:
@@ -148,7 +151,6 @@ class Rounds(Generic[Name]):
         line["silent"] = [str(node) for node in came.silent]
         if self.buffer:
             line["late"] = [str(node) for node in self.arrivals.owing if node not in came.silent]
-            line["age"] = {str(node): age for node, age in zip(came.nodes, came.ages, strict=True) if age}
         for node, why in list(came.refused.items())[:MAX_LOGGED]:
             self.log.warning("round %d: %s %s %s", turn, self.noun, node, why)
         if len(came.refused) > MAX_LOGGED or came.silent:

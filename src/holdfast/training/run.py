@@ -281,7 +281,7 @@ class Run:
         n, least = self.present or self.workers, self.rule.least()
         if isinstance(self.late, Late) and self.late.wait > n:
             raise BadInput(f"Run was given {self.late!r} and {n} workers in a round; wait is at most {n}.")
-        if isinstance(self.late, Late) and self.late.wait and not self.late.again:
+        if isinstance(self.late, Late) and self.late.wait:
             n = self.late.wait
         if n < least:
             raise BadInput(f"{self.rule!r} was given {n} workers; it needs at least {least}.")

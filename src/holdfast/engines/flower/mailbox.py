@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -22,16 +22,17 @@ from holdfast.engines.flower.pulling import pull
 
 log = logging.getLogger("flwr.holdfast")
 FIRST, SLOWEST = 0.2, 3.0  # seconds between two looks for a reply
-Enough = Callable[[set[int]], bool]
-Inbox = SimpleQueue[tuple[str, Message | Exception]]  # what came in answer to the message of a name
+Enough = Callable[[list[Message]], bool]  # whether a round can close, given what came since it was last asked
+Inbox = SimpleQueue[tuple[str, Message | RunStopped]]  # what came in answer to the message of a name
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Wait:
-    """The node that is to reply to a message, and the event that ends the wait."""
+    """The node that is to reply to a message, the event that ends the wait, and how the last look for it failed."""
 
     node: int
-    over: threading.Event
+    over: threading.Event = field(default_factory=threading.Event)
+    error: httpx.HTTPError | None = None
 
 
 class Mailbox:
@@ -45,6 +46,7 @@ class Mailbox:
     def __init__(self, grid: Grid, limits: Limits | None = None) -> None:
         self.grid, self.limits = grid, limits
         self.enough: Enough | None = None
+        self.quota: int | None = None
         self.inbox: Inbox = SimpleQueue()
         self.open: dict[str, Wait] = {}  # by the name of the message, in all rounds
 
@@ -56,11 +58,19 @@ class Mailbox:
         return list(repeat(lambda: list(self.grid.get_node_ids()), "listing nodes"))
 
     def close_when(self, enough: Enough) -> None:
-        """Let the next messages begin a round that closes once `enough` says so of the nodes that have replied.
+        """Let the next messages begin a round that closes once `enough` says so.
 
-        Replies that come later are returned with those of the next such round.
+        It is given the replies as they come, also those to earlier such rounds, and none is returned.
         """
         self.enough = enough
+
+    def close_after(self, replies: int) -> None:
+        """Let the next messages end with so many replies; those that come later are not looked at."""
+        self.quota = replies
+
+    def expected(self) -> set[int]:
+        """The nodes whose replies may still come."""
+        return {wait.node for wait in self.open.values()}
 
     def give_up(self, nodes: Iterable[int]) -> None:
         """Stop waiting for the replies of these nodes; what they send is not looked at any more."""
@@ -72,25 +82,33 @@ class Mailbox:
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """The replies that came in time; what cannot be read is an error reply. Raises RunStopped if the run was."""
         listed = list(messages)
-        if (enough := self.enough) is not None:
-            self.enough = None
+        enough, quota = self.enough, self.quota
+        self.enough = self.quota = None
+        if enough is not None:
             self._look_for(self._push(listed), self.inbox, self.open)
-            return _receive(self.inbox, self.open, timeout, enough)
+            _receive(self.inbox, self.open, timeout, enough)
+            return []
+        received: list[Message] = []
         inbox: Inbox = SimpleQueue()
         waits: dict[str, Wait] = {}
+
+        def keep(new: list[Message]) -> bool:
+            received.extend(new)
+            return quota is not None and len(received) >= quota
+
         try:
             self._look_for(self._push(listed), inbox, waits)
-            return _receive(inbox, waits, timeout, lambda _: False)
+            _receive(inbox, waits, timeout, keep)
         finally:
             for wait in waits.values():
                 wait.over.set()
+        return received
 
     def _look_for(self, pairs: list[tuple[str, Message]], inbox: Inbox, waits: dict[str, Wait]) -> None:
         """Look for the reply to each message in a thread of its own."""
         for name, message in pairs:
-            waits[name] = Wait(int(message.metadata.dst_node_id), threading.Event())
-            args = (name, message, inbox, waits[name].over)
-            threading.Thread(target=self._fetch, args=args, daemon=True).start()
+            waits[name] = Wait(int(message.metadata.dst_node_id))
+            threading.Thread(target=self._fetch, args=(name, message, inbox, waits[name]), daemon=True).start()
 
     def _push(self, messages: list[Message]) -> list[tuple[str, Message]]:
         """Every message that was sent with its name. The SuperLink names no message to a node that is gone."""
@@ -106,53 +124,61 @@ class Mailbox:
             pairs = [(name or message.metadata.message_id, message) for name, message in pairs]
         return [(name, message) for name, message in pairs if name]
 
-    def _fetch(self, name: str, message: Message, inbox: Inbox, over: threading.Event) -> None:
+    def _fetch(self, name: str, message: Message, inbox: Inbox, wait: Wait) -> None:
         """Look for one reply until it is there."""
         pause = FIRST
-        while not over.is_set():
+        while not wait.over.is_set():
             try:
-                came = pull(self.grid, name, self.limits, over)
+                came = pull(self.grid, name, self.limits, wait.over)
+                wait.error = None
             except TooMuch as error:
                 came = [Message(Error(0, str(error)), reply_to=message)]
             except (Exception, RunNotRunningException) as error:
                 if isinstance(error, RunStopped) or is_stopped(error):
                     return inbox.put((name, RunStopped()))
                 if isinstance(error, httpx.HTTPError):  # nobody's fault; the link may come back
-                    came = []
-                    inbox.put((name, error))
+                    came, wait.error = [], error
                 else:  # whatever a hostile reply makes a reader say
                     came = [Message(Error(0, f"sent what cannot be read ({type(error).__name__})"), reply_to=message)]
             if came:
                 came[0].metadata.__dict__["_src_node_id"] = message.metadata.dst_node_id
                 return inbox.put((name, came[0]))
-            over.wait(pause)
+            wait.over.wait(pause)
             pause = min(SLOWEST, 1.5 * pause)
         return None
 
 
-def _receive(inbox: Inbox, waits: dict[str, Wait], timeout: float | None, enough: Enough) -> list[Message]:
-    """Take replies until none is missing, they are enough or the time is over; whose wait is over does not count."""
+def _receive(inbox: Inbox, waits: dict[str, Wait], timeout: float | None, enough: Enough) -> None:
+    """Give replies to `enough` until it says so, none is missing or the time is over.
+
+    Raises
+    ------
+    httpx.HTTPError
+        If nothing came at all, and the last look for every reply failed.
+    """
     until = None if timeout is None else time.monotonic() + timeout
-    received, lost, came = list[Message](), None, set[int]()
-    while waits or not inbox.empty():
-        closed = enough(came)
-        try:
-            left = None if until is None else max(0.0, until - time.monotonic())
-            name, what = inbox.get(block=not closed, timeout=None if closed else left)
-        except Empty:
-            break
-        if isinstance(what, RunStopped):
-            raise what
-        if name not in waits:
-            continue
-        if isinstance(what, Message):
-            wait = waits.pop(name)
-            wait.over.set()
-            received.append(what)
-            if not what.has_error():
-                came.add(wait.node)
-        else:
-            lost = what
-    if lost is not None and not received:
-        raise lost
-    return received
+    new, some = _take(inbox, waits, 0.0), False
+    while not enough(new) and waits:
+        some = some or bool(new)
+        left = None if until is None else until - time.monotonic()
+        if left is not None and left <= 0:
+            errors = [wait.error for wait in waits.values() if wait.error is not None]
+            if not some and len(errors) == len(waits):
+                raise errors[0]
+            return
+        new = _take(inbox, waits, left)
+
+
+def _take(inbox: Inbox, waits: dict[str, Wait], timeout: float | None) -> list[Message]:
+    """Wait for a reply, and take it with all others that are there; one for which nobody waits does not count."""
+    received: list[Message] = []
+    try:
+        while True:
+            name, what = inbox.get(block=not received and timeout != 0, timeout=timeout or None)
+            if isinstance(what, RunStopped):
+                raise what
+            if name in waits:
+                waits.pop(name).over.set()
+                received.append(what)
+    except Empty:
+        return received

@@ -35,11 +35,8 @@ def available(grid: Grid, wanted: int, patience: float) -> list[int]:
 
 
 def drawn(nodes: list[int], fraction: float, least: int, seed: int, turn: int, busy: Collection[int] = ()) -> list[int]:
-    """A share of the nodes, at least `least` of them if there are as many, by a seed of our own.
-
-    Those that are busy count as drawn, and are not drawn again.
-    """
+    """A share of the nodes, at least `least` of them if as many are idle, by a seed of our own."""
     idle = [node for node in nodes if node not in busy]
-    many = min(len(idle), max(int(len(nodes) * fraction), least) - (len(nodes) - len(idle)))
+    many = min(len(idle), max(int(len(nodes) * fraction), least))
     rng = np.random.default_rng((seed, turn))
-    return sorted(idle[i] for i in rng.choice(len(idle), many, replace=False)) if many > 0 else []
+    return sorted(idle[i] for i in rng.choice(len(idle), many, replace=False)) if many else []

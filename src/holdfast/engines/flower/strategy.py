@@ -217,8 +217,11 @@ class RobustStrategy(Rounds[int], Strategy):
         if len(self.arrivals.within_reach(turn) | set(self.asked)) < self._least():
             self.asked, self.few = [], self._explain_few(len(nodes))
         self.arrivals.ask(turn, self.asked, self.model)
-        if isinstance(grid, Mailbox):
-            grid.close_when(self.arrivals.closing(turn, self._least()))
+        if self.buffer and isinstance(grid, Mailbox):
+            grid.close_when(lambda new: self._can_close(turn, new))
+            if self.buffer.wait > len(nodes) and server_round == 1:
+                text = "a round waits for %d replies, and %d nodes are connected: every round lasts until its deadline"
+                log.warning(text, self.buffer.wait, len(nodes))
         if not self.asked:
             return []
         wanted = int(len(nodes) * self.fraction_train)
@@ -250,11 +253,19 @@ class RobustStrategy(Rounds[int], Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Sort the replies, let the rule decide, commit the model; or skip the round and say why."""
         turn = server_round + self.offset
-        came = self.arrivals.sort(turn, by_node(replies), self._read, self._least())
-        if isinstance(self.grid, Mailbox):
+        if self.buffer and isinstance(self.grid, Mailbox):  # what came was received when it came
+            self.arrivals.gone = set(self.arrivals.owing) - self.grid.expected()
+            came = self.arrivals.settle(turn)
             self.grid.give_up(came.silent)
+        else:
+            came = self.arrivals.sort(turn, by_node(replies), self._read)
         moved, figures = self._settle(turn, came)
         return (None if moved is None else make_record(moved)), MetricRecord({**figures})
+
+    def _can_close(self, turn: int, new: list[Message]) -> bool:
+        """Whether the round can close, given the replies that have come since the last look."""
+        self.arrivals.receive(turn, by_node(new), self._read)
+        return self.arrivals.can_close(turn, self._least())
 
     def _read(self, reply: Message, model: Model, out: Model) -> Sound:
         return read_reply(reply, model, out, self.counts)
@@ -269,6 +280,8 @@ class RobustStrategy(Rounds[int], Strategy):
         there = available(grid, self.min_evaluate_nodes, self._patience(grid))
         nodes = [node for node in there if node not in self.arrivals.owing]  # who still trains cannot evaluate
         self.asked = drawn(nodes, self.fraction_evaluate, self.min_evaluate_nodes, self.seed + 1, turn)
+        if self.buffer and self.buffer.wait and isinstance(grid, Mailbox):
+            grid.close_after(self.buffer.wait)
         config["server-round"] = turn
         content = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
         return self._messages(content, MessageType.EVALUATE) if self.asked else []

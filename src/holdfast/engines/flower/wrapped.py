@@ -111,7 +111,7 @@ class _Wrapped(RobustStrategy):
         content = RecordDict(
             {self.own.arrayrecord_key: make_record({name: moved[name] for name in real}), "metrics": weight}
         )
-        before, message = self._memory(), self._messages(RecordDict(), "train")[0]
+        before, message = self._memory(), self._messages(RecordDict(), "train", [0])[0]
         with np.errstate(all="ignore"):
             stepped, _ = self.own.aggregate_train(turn, [Message(content, reply_to=message)])
             new_model = {} if stepped is None else read_model(stepped)

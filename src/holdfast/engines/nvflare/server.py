@@ -56,7 +56,7 @@ class Server(Rounds[str]):
             self.asked, self.few = [], self._explain_few(len(sites))
         replies = self.link(self.task, self._message(turn, self.model), self.asked, self.timeout) if self.asked else []
         self.arrivals.ask(turn, self.asked, self.model)
-        came = self.arrivals.sort(turn, replies, self._read, self._least())
+        came = self.arrivals.sort(turn, replies, self._read)
         return self._settle(turn, came)[1]
 
     def _read(self, reply: object, model: Model, out: Model) -> Sound:
