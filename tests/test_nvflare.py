@@ -30,7 +30,7 @@ from holdfast import CWTM, BadInput, Mean2P, MeanwO, MoNNA, OuterMean, TwoPhase
 from holdfast.elections import Numeric
 from holdfast.engines.counts import Counts
 from holdfast.engines.nvflare import RobustAggregator, RobustController, answer_vote, make_job
-from holdfast.engines.nvflare.server import Server, TwoPhaseServer
+from holdfast.engines.nvflare.server import JobStopped, Server, TwoPhaseServer
 from holdfast.journal import read_journal
 
 Model = dict[str, np.ndarray]
@@ -330,6 +330,21 @@ def test_a_killed_server_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     parts, lines = play(Link(drawn), tmp_path / "parts", rounds=4, rule=CWTM(f=2))
     assert [line["round"] for line in lines] == [1, 2, 3, 4]
     assert all((whole[name] == parts[name]).all() for name in whole)
+
+
+@pytest.mark.parametrize("task", ["train", "vote"])
+def test_a_round_in_which_the_job_was_stopped_was_written_as_skipped(task: str, tmp_path: Path) -> None:
+    class Stopped(Link):
+        def __call__(self, sent: str, model: FLModel, sites: list[str], timeout: float) -> Iterator[tuple[str, object]]:
+            if sent == task and model.current_round == 1:
+                raise JobStopped
+            return super().__call__(sent, model, sites, timeout)
+
+    with pytest.raises(JobStopped):
+        play(Stopped(), tmp_path, rule=Mean2P(f=2))
+    model, lines = play(Link(), tmp_path, rule=Mean2P(f=2))
+    assert is_right(model)
+    assert [line["round"] for line in lines] == [1, 2]
 
 
 def test_every_honest_round_has_a_certificate(tmp_path: Path) -> None:
