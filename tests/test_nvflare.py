@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from nvflare.app_common.decomposers import numpy_decomposers
 from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 from nvflare.fuel.utils import fobs
 
-from holdfast import CWTM, BadInput, Mean2P, MeanwO, MoNNA, OuterMean, TwoPhase
+from holdfast import CWTM, BadInput, Mean2P, MeanwO, MissingExtra, MoNNA, OuterMean, TwoPhase
 from holdfast.elections import Numeric
 from holdfast.engines.counts import Counts
 from holdfast.engines.nvflare import RobustAggregator, RobustController, answer_vote, make_job
@@ -442,6 +443,20 @@ def test_votes_of_a_site_go_through_dxo() -> None:
     made = answer_vote(model, lambda arrays: float("nan") if arrays["w"][0] else 0.5)
     assert made is not None
     assert from_shareable(FLModelUtils.to_shareable(made)).data == {"inner": 0.5, "outer": float("inf")}
+
+
+def test_a_missing_or_foreign_nvflare_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    from holdfast.engines.nvflare import version as module
+
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(module, "version", missing)
+    with pytest.raises(MissingExtra, match=r"pip install -c constraints.txt '\.\[nvflare\]'"):
+        module.check()
+    monkeypatch.setattr(module, "version", lambda _: "2.10.1")
+    with pytest.raises(ImportError, match=r"pip install 'nvflare>=2\.9,<2\.10'"):
+        module.check()
 
 
 def test_neither_the_package_nor_the_other_engine_brings_nvflare() -> None:
