@@ -48,7 +48,8 @@ ROWS = {
     "text": "sends a megabyte of text in the place of each array",
     "exception": "raises an exception",
     "silent": "never answers",
-    "exit": "ends the process of its job by os._exit",
+    "exit": "ends the process of its script by os._exit; scripts have processes of their own",
+    "end": "ends NVFlare's process of the job by os._exit in round 2; the job is started again with the same folder",
     "kill": "its client is killed (SIGKILL) after round 1",
 }
 
@@ -71,14 +72,20 @@ class Poc:
             min_sites=SITES,
             folder=str(kept),
         )
-        lies = f"{BAD}={fault}" if fault not in ("honest", "kill") else ""
+        lies = {"honest": "", "kill": "", "end": f"{BAD}=,exit", "again": ""}.get(fault, f"{BAD}={fault}")
         alive = SITES if fault == "honest" else None  # the first job waits until all clients are there
         script_args = f"--sites {SITES} --lies {lies}"
-        return make_job(controller, str(EXAMPLE / "learner.py"), script_args=script_args, min_sites=alive)
+        script, own_process = str(EXAMPLE / "learner.py"), fault == "exit"
+        return make_job(controller, script, script_args=script_args, min_sites=alive, own_process=own_process)
 
     def session(self) -> Session:
         (kit,) = (self.folder / "poc").glob(f"*/prod_*/{DEFAULT_ADMIN_USER}")
         return new_secure_session(username=DEFAULT_ADMIN_USER, startup_kit_location=str(kit))
+
+    def submit(self, session: Session, job: Any, fault: str) -> str:
+        """Submit a job; its number."""
+        job.export_job(str(self.folder / "jobs" / fault))
+        return str(session.submit_job(str(self.folder / "jobs" / fault / job.name)))
 
     def kill(self, site: str) -> None:
         """End all processes of a client that this program has started, and what would start it again."""
@@ -109,27 +116,34 @@ def until(happens: Any, what: str) -> None:
         time.sleep(1.0)
 
 
+def ended(session: Session, number: str) -> str:
+    """The status of a job, as soon as it has ended."""
+    until(lambda: str(session.get_job_status(number)).startswith("FINISHED"), "the job to end")
+    return str(session.get_job_status(number))
+
+
 def row(poc: Poc, fault: str, timeout: float) -> dict[str, Any]:
     """One job with one fault; an error if it does not finish as it should."""
     start, kept = time.monotonic(), poc.folder / "kept" / fault
     job = poc.job(fault, kept, timeout)
-    if (poc.folder / "poc").exists():
-        job.export_job(str(poc.folder / "jobs" / fault))
-        session = poc.session()
-        number = session.submit_job(str(poc.folder / "jobs" / fault / job.name))
-    else:
+    if not (poc.folder / "poc").exists():
         number = poc.env.deploy(job)
         session = poc.session()
+    else:
+        session = poc.session()
+        number = poc.submit(session, job, fault)
     try:
         if fault == "kill":
             until(lambda: (kept / "state.npz").exists(), "round 1")
             poc.kill(BAD)
-        until(lambda: str(session.get_job_status(number)).startswith("FINISHED"), "the job to end")
-        status = str(session.get_job_status(number))
+        status = ended(session, number)
+        if fault == "end":
+            again = ended(session, poc.submit(session, poc.job("again", kept, timeout), "again"))
+            first, status = status, again
     finally:
         session.close()
     lines = read_journal(kept)
-    said = told(lines)
+    said = told(lines) if fault != "end" else f"the first job ended as {first.lower()}, the second went on"
     found = {"fault": fault, "what": ROWS[fault], "status": status, "rounds": len(lines), "said": said}
     right = accuracy(kept / "model.npz")
     found |= {"skipped": sum("skipped" in line for line in lines), "accuracy": round(right, 3)}

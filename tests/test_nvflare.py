@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,11 @@ from nvflare.app_common.decomposers import numpy_decomposers
 from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 from nvflare.fuel.utils import fobs
 
-from holdfast import CWTM, BadInput, Mean2P, MeanwO, MoNNA, OuterMean, TwoPhase
+from holdfast import CWTM, BadInput, Mean2P, MeanwO, MissingExtra, MoNNA, OuterMean, TwoPhase
 from holdfast.elections import Numeric
 from holdfast.engines.counts import Counts
 from holdfast.engines.nvflare import RobustAggregator, RobustController, answer_vote, make_job
-from holdfast.engines.nvflare.server import Server, TwoPhaseServer
+from holdfast.engines.nvflare.server import JobStopped, Server, TwoPhaseServer
 from holdfast.journal import read_journal
 
 Model = dict[str, np.ndarray]
@@ -332,6 +333,21 @@ def test_a_killed_server_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     assert all((whole[name] == parts[name]).all() for name in whole)
 
 
+@pytest.mark.parametrize("task", ["train", "vote"])
+def test_a_round_in_which_the_job_was_stopped_was_written_as_skipped(task: str, tmp_path: Path) -> None:
+    class Stopped(Link):
+        def __call__(self, sent: str, model: FLModel, sites: list[str], timeout: float) -> Iterator[tuple[str, object]]:
+            if sent == task and model.current_round == 1:
+                raise JobStopped
+            return super().__call__(sent, model, sites, timeout)
+
+    with pytest.raises(JobStopped):
+        play(Stopped(), tmp_path, rule=Mean2P(f=2))
+    model, lines = play(Link(), tmp_path, rule=Mean2P(f=2))
+    assert is_right(model)
+    assert [line["round"] for line in lines] == [1, 2]
+
+
 def test_every_honest_round_has_a_certificate(tmp_path: Path) -> None:
     _, lines = play(Link(), tmp_path)
     assert all("kappa" in line for line in lines)
@@ -427,6 +443,20 @@ def test_votes_of_a_site_go_through_dxo() -> None:
     made = answer_vote(model, lambda arrays: float("nan") if arrays["w"][0] else 0.5)
     assert made is not None
     assert from_shareable(FLModelUtils.to_shareable(made)).data == {"inner": 0.5, "outer": float("inf")}
+
+
+def test_a_missing_or_foreign_nvflare_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    from holdfast.engines.nvflare import version as module
+
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(module, "version", missing)
+    with pytest.raises(MissingExtra, match=r"pip install -c constraints.txt '\.\[nvflare\]'"):
+        module.check()
+    monkeypatch.setattr(module, "version", lambda _: "2.10.1")
+    with pytest.raises(ImportError, match=r"pip install 'nvflare>=2\.9,<2\.10'"):
+        module.check()
 
 
 def test_neither_the_package_nor_the_other_engine_brings_nvflare() -> None:

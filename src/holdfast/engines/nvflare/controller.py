@@ -27,7 +27,7 @@ from holdfast.engines.counts import Cap, Counts
 from holdfast.engines.differences import Model
 from holdfast.engines.nvflare.arguments import log, read_pattern, read_rule, whole_seconds
 from holdfast.engines.nvflare.models import from_json, is_json, read_model, to_json
-from holdfast.engines.nvflare.server import Server, TwoPhaseServer
+from holdfast.engines.nvflare.server import JobStopped, Server, TwoPhaseServer
 from holdfast.errors import BadInput
 from holdfast.npz import read_arrays
 from holdfast.rules.base import Stage
@@ -169,8 +169,10 @@ class RobustController(ModelController):
             sites = self._wait_for_sites(server)
             if self.abort_signal.triggered:
                 return
-            skipped += "skipped" in server.play(turn, sites)
-            if self.abort_signal.triggered:
+            try:
+                skipped += "skipped" in server.play(turn, sites)
+            except JobStopped:
+                log.warning("the job was stopped in round %d; the rounds before are in %s", turn, folder)
                 return
             self._publish(server.model, turn)
             self._save(folder, server.model)
@@ -223,6 +225,8 @@ class RobustController(ModelController):
             wait_time_after_min_received=math.ceil(self.grace or 0),
             abort_signal=self.abort_signal,
         )
+        if self.abort_signal.triggered:
+            raise JobStopped
         return replies
 
     def process_result_of_unknown_task(

@@ -66,10 +66,12 @@ def make_job(
     >>> import numpy as np
     >>> from holdfast import MeanwO
     >>> from holdfast.engines.nvflare import RobustController, make_job
-    >>> script = Path(tempfile.mkdtemp()) / "site.py"
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> script = Path(folder.name) / "site.py"
     >>> _ = script.write_text("import nvflare.client as flare")
     >>> make_job(RobustController(MeanwO(f=1), model={"w": np.zeros(3)}), str(script), name="digits").name
     'digits'
+    >>> folder.cleanup()
     """
     if not isinstance(controller, RobustController):
         raise BadInput(f"make_job was given {type(controller).__name__}; it takes a RobustController.")

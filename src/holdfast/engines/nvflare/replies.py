@@ -61,13 +61,17 @@ def _open(reply: object) -> DXO:
     """The content of a reply that is no failure and not too large."""
     if not isinstance(reply, Shareable):
         raise Refused(f"sent {type(reply).__name__}, which is no reply")
-    code = reply.get_return_code(ReturnCode.OK)
-    if code != ReturnCode.OK:
-        raise Refused(f"failed: {_short(code)}")
     try:
+        code = reply.get_return_code(ReturnCode.OK)
+        if not isinstance(code, str) or code != ReturnCode.OK:
+            raise Refused(f"failed: {_short(code)}")
         dxo = from_shareable(reply)
+    except Refused:
+        raise
     except Exception as error:  # whatever a hostile reply makes a reader say
         raise Refused(f"sent a reply that cannot be read ({type(error).__name__})") from None
+    if not isinstance(dxo.data_kind, str):
+        raise Refused(f"sent {type(dxo.data_kind).__name__} as the kind of its data")
     if type(dxo.meta) is not dict or len(dxo.meta) > MAX_NAMES:
         raise Refused(f"sent more than {MAX_NAMES} settings")
     return dxo
@@ -75,7 +79,9 @@ def _open(reply: object) -> DXO:
 
 def _metrics(dxo: DXO) -> dict[Any, Any]:
     """The metrics that came with a model."""
-    metrics = dxo.meta.get(MetaKey.INITIAL_METRICS) or {}
+    metrics = dxo.meta.get(MetaKey.INITIAL_METRICS)
+    if metrics is None:
+        return {}
     if type(metrics) is not dict:
         raise Refused(f"sent metrics of type {type(metrics).__name__}, not by name")
     if len(metrics) > MAX_NAMES:

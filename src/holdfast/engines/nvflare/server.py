@@ -19,8 +19,15 @@ from holdfast.engines.votes import TwoPhaseRounds, Votes
 VOTE = "holdfast.vote"  # in the meta of a model: two candidates are sent, and their losses are asked for
 
 
+class JobStopped(Exception):
+    """NVFlare has stopped the job in the middle of a round, which then has no answer and is not in the journal."""
+
+
 class Link(Protocol):
-    """Sends a model to sites, and returns what came back in time, each reply with the name of its site."""
+    """Sends a model to sites, and returns what came back in time, each reply with the name of its site.
+
+    It raises JobStopped if the job was stopped.
+    """
 
     def __call__(self, task: str, model: FLModel, sites: list[str], timeout: float) -> Iterable[tuple[str, object]]: ...
 
