@@ -39,12 +39,7 @@ class Replicas:
 
     def gradients(self) -> list[Tensor]:
         """The columns of this rank, in place: what is written into them is in the gradients."""
-        return [local(p.grad) for p in self.parameters.values()]
-
-
-def local(tensor: Any) -> Tensor:
-    """The part of a DTensor that this rank holds."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+        return [p.grad.to_local() for p in self.parameters.values() if isinstance(p.grad, DTensor)]
 
 
 def read_replicas(model: nn.Module, across: DeviceMesh) -> Replicas:
