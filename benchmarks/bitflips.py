@@ -159,8 +159,8 @@ def main(out: Path, steps: int, every: int) -> None:
         ranks.move(decision.value)
         if step % (steps // 10) == 0:
             progress(f"step {step} of {steps}: {alarms}")
-    told = told_of(steps, alarms, tenths, largest, flips, single) | {"zeros": round(sum(zeros) / len(zeros), 3)}
-    out.write_text(json.dumps(told, indent=1) + "\n")
+    results = told_of(steps, alarms, tenths, largest, flips, single) | {"zeros": round(sum(zeros) / len(zeros), 3)}
+    out.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def told_of(steps: int, alarms: Any, tenths: Any, largest: Any, flips: Any, single: list[Flip]) -> dict[str, Any]:

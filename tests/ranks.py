@@ -46,7 +46,7 @@ from holdfast.rules.base import CoordinateRule, DistanceRule, Distances, Rng
 from holdfast.values import value
 from tests.children import PATIENCE, wait_until
 from tests.flipping import flipping
-from tests.replicas import refusals, replicas, shapes
+from tests.replicas import refusals, replicas, resumed, shapes
 from tests.rules_under_test import EXACT, RULES, calls
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16)
@@ -651,7 +651,7 @@ def failing(rank: int, n: int, folder: Path) -> None:
 SCENARIOS = (
     *(every_rule, mixed, two_phases, hooked, found, strangers, dropped, late, skipping, refusing, breaking, again),
     *(training, killed, hanging, orphaned, failing, weighted),
-    *(replicas, shapes, refusals, flipping),
+    *(replicas, shapes, resumed, refusals, flipping),
 )
 
 

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from holdfast import CWTM, NNM, BadInput, CenteredClipping, CenterwO, Mean2P, MeanwO
 from holdfast.engines.fsdp import RobustFSDP
-from holdfast.engines.sharded import Ledger, Momentum, robust_all_reduce
+from holdfast.engines.sharded import Ledger, Momentum, load, robust_all_reduce, save
 from holdfast.rules.base import Stage
 
 RULES: tuple[Stage, ...] = (*(MeanwO(f=1), CenterwO(f=1), CWTM(f=1), NNM(f=1) >> CWTM(f=1), CenteredClipping(tau=0.5)),)
@@ -135,6 +135,35 @@ def remembered(rank: int, mesh: DeviceMesh) -> bool:
         if not all(map(torch.equal, parts(model), wanted)):
             return False
     return True
+
+
+def resumed(rank: int, n: int, folder: Path) -> None:
+    """A training of four steps, and one that goes on from the checkpoint after two."""
+    mesh, found = mesh_of(2, n // 2), []
+    for cut in (False, True):
+        model, memory = sharded(mesh["shard"]), Momentum(0.8)
+        done = load(folder / "saved", model, memory) if cut else 0
+        robust = RobustFSDP(model, MeanwO(f=0), mesh["replicate"], momentum=memory)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
+        for step in range(done, 4):
+            optimizer.zero_grad()
+            backward(felt(model, rank, step))
+            robust.aggregate()
+            optimizer.step()
+            if step == 1:
+                save(folder / "saved", 2, model, memory)
+        found.append((done, parts(model)))
+    torch.save((found, tiny(rank, mesh)), folder / f"{rank}.pt")
+
+
+def tiny(rank: int, mesh: DeviceMesh) -> list[Tensor]:
+    """Two numbers, both of which the first rank of a replica holds: the other one has nothing."""
+    model = nn.Linear(1, 1)
+    nn.init.zeros_(model.weight)
+    fully_shard(model, mesh=mesh["shard"])
+    backward(model(torch.full((3, 1), rank + 1.0)).mean())
+    RobustFSDP(model, CWTM(f=0), mesh["replicate"]).aggregate()
+    return parts(model)
 
 
 def refusals(rank: int, n: int, folder: Path) -> None:

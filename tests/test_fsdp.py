@@ -75,6 +75,14 @@ def test_replicas_of_one_rank_are_as_all_reduce_whatever_the_type(tmp_path: Path
     assert "dropped (replica 0 (rank 0) is not finite and replica 1 (rank 1) is not finite)" in line["skipped"]
 
 
+def test_a_checkpoint_brings_shards_and_momenta_back(tmp_path: Path) -> None:
+    job("resumed", 4, tmp_path)
+    for rank, (((begun, whole_run), (done, resumed)), tiny) in enumerate(results(tmp_path, 4)):
+        assert torch.cat([part.reshape(-1) for part in tiny]).tolist() == ([] if rank % 2 else [2.5, 1.0])
+        assert (begun, done) == (0, 2)
+        assert all(map(torch.equal, whole_run, resumed))
+
+
 def test_what_cannot_be_is_one_sentence_on_all_ranks(tmp_path: Path) -> None:
     job("refusals", 4, tmp_path)
     told, *others = results(tmp_path, 4)
@@ -87,7 +95,7 @@ def test_what_cannot_be_is_one_sentence_on_all_ranks(tmp_path: Path) -> None:
         "whole": "of which no parameter is sharded; call fully_shard(model",
         "frozen": "a model that is frozen",
         "both": 'a mesh of 2 dimensions as replicas; pass one dimension, as in mesh["replicate"].',
-        "group": "as replicas; pass one dimension",
+        "group": "was given a ProcessGroup as replicas; pass one dimension",
         "few": "MeanwO(f=1) and 2 replicas, and this rule needs at least 3; lower f, or make more and smaller",
         "vote": "which lets workers vote; take MeanwO(f=0).",
         "unused": "found no gradient of last.bias; call it after backward()",

@@ -151,12 +151,8 @@ def test_every_page_is_in_the_navigation_once(site: Path) -> None:
     text = (site / "index.html").read_text()
     shown = ["index.html", *re.findall(r'<a href="([a-z-]+\.html)" class="md-nav__link"', text)]
     assert len(shown) == len(set(shown))
-    assert {name for name, _ in pages(site)} - set(shown) <= {
-        "404.html",
-        "example-ddp.html",
-        "example-flower.html",
-        "example-nvflare.html",
-    }
+    others = {name for name, _ in pages(site)} - set(shown)
+    assert all(name == "404.html" or name.startswith("example-") for name in others), others
 
 
 def test_every_rule_has_its_place_and_picture(site: Path) -> None:

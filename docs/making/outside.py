@@ -12,6 +12,9 @@ PAGES = {  # a file of the repository -> its page
     "examples/flower/README.md": "example-flower.md",
     "examples/nvflare/README.md": "example-nvflare.md",
     "examples/ddp/README.md": "example-ddp.md",
+    "examples/accelerate/README.md": "example-accelerate.md",
+    "examples/lightning/README.md": "example-lightning.md",
+    "examples/lora/README.md": "example-lora.md",
 }
 CODE = {  # a place in the repository -> the page that is made from it; on GitHub, the link leads to the code
     "src/holdfast/rules": "rules.md",

@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
 from holdfast.engines.sharded.reduce import check_types
-from holdfast.errors import BadInput, listing
+from holdfast.errors import BadInput, article, listing
 
 WHO = "RobustFSDP"
 TWO_CALLS = 'fully_shard(model, mesh=mesh["shard"]) and RobustFSDP(model, rule, mesh["replicate"])'
@@ -39,12 +39,7 @@ class Replicas:
 
     def gradients(self) -> list[Tensor]:
         """The columns of this rank, in place: what is written into them is in the gradients."""
-        return [local(p.grad) for p in self.parameters.values()]
-
-
-def local(tensor: Any) -> Tensor:
-    """The part of a DTensor that this rank holds."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+        return [p.grad.to_local() for p in self.parameters.values() if isinstance(p.grad, DTensor)]
 
 
 def read_replicas(model: nn.Module, across: DeviceMesh) -> Replicas:
@@ -75,7 +70,9 @@ def read_replicas(model: nn.Module, across: DeviceMesh) -> Replicas:
 
 def _check_meshes(within: DeviceMesh, across: DeviceMesh) -> None:
     if not isinstance(across, DeviceMesh) or across.ndim != 1:
-        what = f"a mesh of {across.ndim} dimensions" if isinstance(across, DeviceMesh) else f"{across!r}"
+        what = (
+            f"a mesh of {across.ndim} dimensions" if isinstance(across, DeviceMesh) else article(type(across).__name__)
+        )
         raise BadInput(f'{WHO} was given {what} as replicas; pass one dimension, as in mesh["replicate"].')
     if within.ndim != 1:
         raise BadInput(

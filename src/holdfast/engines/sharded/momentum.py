@@ -99,7 +99,7 @@ class Momentum:
         list of torch.Tensor
             One momentum for each; zeros where there is none yet.
         """
-        return [self.held.get(p, torch.zeros_like(p)) for p in parameters]
+        return [self.held[p] if p in self.held else torch.zeros_like(_own(p)) for p in parameters]
 
     def load(self, parameters: Sequence[Tensor], state: Sequence[Tensor]) -> None:
         """Take the momenta back from a checkpoint.
@@ -112,3 +112,9 @@ class Momentum:
             What `state` returned.
         """
         self.held = {p: m.clone() for p, m in zip(parameters, state, strict=True)}
+
+
+def _own(parameter: Tensor) -> Tensor:
+    """The part of a parameter that this rank holds: a shard under FSDP2, else the whole."""
+    to_local = getattr(parameter, "to_local", None)
+    return parameter if to_local is None else to_local()
