@@ -65,7 +65,7 @@ class Mailbox:
         self.enough = enough
 
     def close_after(self, replies: int) -> None:
-        """Let the next messages end with so many replies; those that come later are not looked at."""
+        """Let the next messages end with this number of replies; those that come later are not looked at."""
         self.quota = replies
 
     def expected(self) -> set[int]:
