@@ -28,6 +28,7 @@ from holdfast.engines.differences import Model
 from holdfast.engines.nvflare.arguments import log, read_pattern, read_rule, whole_seconds
 from holdfast.engines.nvflare.models import from_json, is_json, read_model, to_json
 from holdfast.engines.nvflare.server import JobStopped, Server, TwoPhaseServer
+from holdfast.engines.replies import plain
 from holdfast.errors import BadInput
 from holdfast.npz import read_arrays
 from holdfast.rules.base import Stage
@@ -233,7 +234,7 @@ class RobustController(ModelController):
         self, client: Client, task_name: str, client_task_id: str, result: Shareable, fl_ctx: FLContext
     ) -> None:
         """Name a site whose reply came after the round; the reply is not read."""
-        log.warning("site %s answered the task %s too late", client.name, task_name)
+        log.warning("site %s answered the task %s too late", client.name, plain(str(task_name)))
 
     def _publish(self, model: Model, turn: int) -> None:
         """Show the model to other components of the server."""
