@@ -17,7 +17,7 @@ import large_models
 from bitflips_picture import draw as draw_bitflips
 from lying_picture import draw as draw_lying_counts
 from lying_picture import number as in_radii
-from open_questions import TASKS
+from open_questions import SLOW, TASKS
 
 from holdfast import CWTM, Mean2P
 from holdfast.experiments.board import LARGE, SCENES, count_all
@@ -113,13 +113,13 @@ def open_questions(name: str) -> str:
         groups.setdefault((row["rule"], row["split"], row["seed"]), {})[row["attack"]] = row["accuracy"]
     complete = [
         (rule, split)
-        for part in task.parts.values()
+        for kind, part in task.parts.items()
         for rule, split, seed in product(map(repr, part.rules), part.splits, part.seeds)
-        if groups.get((rule, split, seed), {}).keys() >= {*part.attacks}
+        if kind != SLOW and groups.get((rule, split, seed), {}).keys() >= {*part.attacks}
     ]
     splits = list(dict.fromkeys(split for _, split in complete))
     rows = []
-    for part in task.parts.values():
+    for part in (part for kind, part in task.parts.items() if kind != SLOW):
         for rule in map(repr, part.rules):
             cells, seeds = [], []
             for split in splits:
@@ -132,8 +132,15 @@ def open_questions(name: str) -> str:
                 rows.append(f"| {_election(rule)} | {' | '.join(cells)} | {' and '.join(map(str, sorted({*seeds})))} |")
     heads = [f"{split.partition('(')[0]}: {column}" for split in splits for column in ("no attack", "Worst")]
     out = [f"| rule | {' | '.join(heads)} | seeds |", f"| --- |{' ---: |' * (len(heads) + 1)}", *rows]
+    slow = [
+        f"{_election(rule)} {groups[rule, split, seed][SLOW]:.2f}"
+        for part in (part for kind, part in task.parts.items() if kind == SLOW)
+        for rule, split, seed in product(map(repr, part.rules), part.splits, part.seeds)
+        if SLOW in groups.get((rule, split, seed), {})
+    ]
+    under = [f"Under {SLOW}, a search against the vote, on uniform data: {', '.join(slow)}.", ""] if slow else []
     both = f"Two phases are `TwoPhase(MeanExact(f={task.f}), OuterMean(f={task.f}), ...)`."
-    return "\n".join([*out, "", *([both, ""] if any("TwoPhase" in rule for rule, _ in complete) else [])])
+    return "\n".join([*out, "", *([both, ""] if any("TwoPhase" in rule for rule, _ in complete) else []), *under])
 
 
 def _election(rule: str) -> str:
