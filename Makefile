@@ -114,7 +114,7 @@ deployment: install  ## Flower's real servers on loopback, fault by fault; about
 	$(RUN)/python benchmarks/deployment.py
 	$(RUN)/python benchmarks/report.py
 
-poc: install  ## NVFlare's POC mode on loopback, fault by fault; about a quarter of an hour
+poc: install  ## NVFlare's POC mode on loopback, fault by fault; about twenty minutes
 	$(RUN)/python benchmarks/nvflare_poc.py
 	$(RUN)/python benchmarks/report.py
 
