@@ -227,6 +227,67 @@ def test_a_sound_lie_moves_nothing(name: str, rule: Any, tmp_path: Path) -> None
     assert all(line["refused"] == {} for line in lines)
 
 
+def keyed(key: Any, value: Any = 1.0) -> Callable[[FLModel], Shareable]:
+    return lambda model: reply(trained(model.params), initial_metrics={key: value})
+
+
+ODD_METRICS: dict[str, Callable[[FLModel], Shareable]] = {
+    "a model as a name, over the wire": lambda model: sent(keyed(FLModel(params=np.zeros(2)))(model)),
+    "a large number as a name": keyed(10**5000),
+    "nothing as a name": keyed(None),
+    "no time": keyed("loss", np.timedelta64("NaT", "D")),
+    "four seconds": keyed("loss", np.timedelta64(4, "s")),
+}
+
+
+@pytest.mark.parametrize("rule", [MeanwO(f=2), Mean2P(f=2)], ids=["one phase", "two phases"])
+@pytest.mark.parametrize("name", ODD_METRICS)
+def test_a_metric_with_an_odd_name_or_value_ended_the_job(name: str, rule: Any, tmp_path: Path) -> None:
+    model, lines = play(Link(ODD_METRICS[name]), tmp_path, rule=rule)
+    assert is_right(model)
+    assert [line["refused"] for line in lines] == [{}, {}]
+
+
+def test_an_odd_name_among_the_settings_ended_the_job(tmp_path: Path) -> None:
+    def odd(model: FLModel) -> Shareable:
+        made = reply(trained(model.params))
+        made["DXO"]["meta"][FLModel(params=np.zeros(2))] = 1.0
+        return sent(made)
+
+    model, lines = play(Link(odd), tmp_path, weighted_by_key=COUNT)
+    assert is_right(model)
+    assert [line["refused"] for line in lines] == [{}, {}]
+
+
+@pytest.mark.parametrize("task", ["train", "vote"])
+def test_a_value_with_code_of_its_own_ended_the_job(task: str, tmp_path: Path) -> None:
+    class Bomb(float):
+        def __float__(self) -> float:
+            raise RuntimeError("boom")
+
+    class Key:
+        def __hash__(self) -> int:
+            return hash("inner")
+
+        def __eq__(self, other: object) -> bool:
+            raise RuntimeError("boom")
+
+    link = (
+        Link(vote=lambda _: reply({Key(): 1.0}, DataKind.METRICS)) if task == "vote" else Link(keyed("loss", Bomb(1.0)))
+    )
+    model, lines = play(link, tmp_path, rule=Mean2P(f=2))
+    assert is_right(model)
+    said = [(line["bad_votes"] if task == "vote" else line["refused"])[LIAR] for line in lines]
+    assert all("cannot be read (RuntimeError)" in why for why in said)
+
+
+def test_a_tensor_without_content_ended_the_job(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    model, lines = play(Link(spoiled("b", torch.nn.UninitializedParameter())), tmp_path)
+    assert is_right(model)
+    assert all("sent b as UninitializedParameter" in line["refused"][LIAR] for line in lines)
+
+
 def test_differences_and_models_mean_the_same(tmp_path: Path) -> None:
     def difference(model: FLModel) -> Shareable:
         steps = {n: np.zeros(v.shape, np.int8) if v.dtype == bool else np.ones_like(v) for n, v in model.params.items()}

@@ -56,7 +56,7 @@ def finite_or_none(given: object, *, below: float = math.inf) -> float | None:
     >>> finite_or_none(2), finite_or_none(0.5), finite_or_none(float("inf")), finite_or_none("2")
     (2, 0.5, None, None)
     """
-    if isinstance(given, bool) or not isinstance(given, int | float | np.integer | np.floating):
+    if isinstance(given, bool | np.timedelta64) or not isinstance(given, int | float | np.integer | np.floating):
         return None
     number = int(given) if isinstance(given, int | np.integer) else float(given)
     try:

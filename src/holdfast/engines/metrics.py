@@ -8,8 +8,8 @@ from holdfast.jsonable import finite_or_none
 
 
 def finite_numbers(metrics: Iterable[tuple[object, object]]) -> dict[str, float]:
-    """The plain finite numbers among metrics, by name."""
-    by_name = {str(name): finite_or_none(value) for name, value in metrics}
+    """The plain finite numbers among metrics, by name; a name that is no text is skipped, and its own code not run."""
+    by_name = {name: finite_or_none(value) for name, value in metrics if isinstance(name, str)}
     return {name: value for name, value in by_name.items() if value is not None}
 
 

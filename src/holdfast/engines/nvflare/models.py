@@ -18,7 +18,7 @@ def to_array(value: object) -> np.ndarray | None:
     if _is_tensor(value):
         try:
             return np.asarray(value.detach().cpu().numpy())  # type: ignore[attr-defined]
-        except (TypeError, RuntimeError):  # bfloat16, sparse and other kinds that numpy does not have
+        except Exception:  # bfloat16, sparse, uninitialised and other kinds that numpy does not have
             return None
     return None
 

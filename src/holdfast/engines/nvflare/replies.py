@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,18 @@ WRITERS = {DataKind.WEIGHTS: subtract_ours, DataKind.WEIGHT_DIFF: copy_differenc
 """How the difference is found: the reply says whether it is a whole model or a difference."""
 
 
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Refuse a reply at whatever it makes a reader say: NVFlare ends the job at any other exception."""
+    try:
+        yield
+    except Refused:
+        raise
+    except Exception as error:
+        raise Refused(f"sent a reply that cannot be read ({type(error).__name__})") from None
+
+
+@_refusing()
 def read_reply(reply: object, model: Model, counts: Counts, out: Model) -> Sound:
     """The reply with its differences to the model, which are written into `out`.
 
@@ -48,6 +62,7 @@ def read_reply(reply: object, model: Model, counts: Counts, out: Model) -> Sound
     return Sound(out, count, finite_numbers(metrics.items()), size)
 
 
+@_refusing()
 def read_vote(reply: object) -> list[object]:
     """What a reply declares as Inner's and Outer's loss."""
     dxo = _open(reply)
@@ -61,15 +76,10 @@ def _open(reply: object) -> DXO:
     """The content of a reply that is no failure and not too large."""
     if not isinstance(reply, Shareable):
         raise Refused(f"sent {type(reply).__name__}, which is no reply")
-    try:
-        code = reply.get_return_code(ReturnCode.OK)
-        if not isinstance(code, str) or code != ReturnCode.OK:
-            raise Refused(f"failed: {_short(code)}")
-        dxo = from_shareable(reply)
-    except Refused:
-        raise
-    except Exception as error:  # whatever a hostile reply makes a reader say
-        raise Refused(f"sent a reply that cannot be read ({type(error).__name__})") from None
+    code = reply.get_return_code(ReturnCode.OK)
+    if not isinstance(code, str) or code != ReturnCode.OK:
+        raise Refused(f"failed: {_short(code)}")
+    dxo = from_shareable(reply)
     if not isinstance(dxo.data_kind, str):
         raise Refused(f"sent {type(dxo.data_kind).__name__} as the kind of its data")
     if type(dxo.meta) is not dict or len(dxo.meta) > MAX_NAMES:
