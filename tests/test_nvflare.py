@@ -493,6 +493,22 @@ class TestArguments:
         assert all((first[name] == FIRST[name]).all() and first[name].dtype == FIRST[name].dtype for name in FIRST)
         assert not (folder / "custom" / "holdfast").exists()
 
+    @pytest.mark.parametrize("name", ["file", "allow_pickle", "a/b.npy"])
+    def test_an_array_with_a_name_of_savez_was_not_saved(self, name: str, tmp_path: Path) -> None:
+        controller = RobustController(MeanwO(f=1), model={name: np.ones(2)})
+        controller._save(tmp_path, controller._first_model())
+        again = RobustController(MeanwO(f=1), model=str(tmp_path / "model.npz"))
+        assert again._first_model()[name].tolist() == [1.0, 1.0]
+
+    @pytest.mark.parametrize("name", ["file", "allow_pickle", "model-0", "round"])
+    def test_a_state_holds_arrays_of_any_name(self, name: str, tmp_path: Path) -> None:
+        for rounds in (1, 2):
+            made = server(Link(), folder=tmp_path)
+            made.link = lambda task, model, sites, timeout: [(site, reply(trained(model.params))) for site in sites]
+            for turn in made.begin({name: np.zeros(2)}, rounds):
+                made.play(turn, SITES)
+        assert made.model[name].tolist() == [2.0, 2.0]
+
     def test_a_model_is_read_from_an_npz_file(self, tmp_path: Path) -> None:
         np.savez(tmp_path / "first.npz", w=np.ones(2))
         controller = RobustController(MeanwO(f=1), model=str(tmp_path / "first.npz"))

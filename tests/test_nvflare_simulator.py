@@ -23,16 +23,25 @@ TRIES = 4
 
 def simulate(folder: Path, *words: str) -> tuple[list[dict[str, Any]], float, dict[str, np.ndarray]]:
     """The journal, the accuracy and the model of the example's job; again if the simulator itself lost a client."""
+    said, kept = tried(folder, JOB, *words)
+    with np.load(kept / "model.npz") as model:
+        return journal(said), float(said.split("accuracy ")[-1]), dict(model)
+
+
+def tried(folder: Path, job: Path, *words: str) -> tuple[str, Path]:
+    """What a job printed, and the folder with its model."""
     for attempt in range(TRIES):
         kept = folder / f"kept-{attempt}"
-        call = [sys.executable, str(JOB), "--workspace", str(folder / f"workspace-{attempt}"), "--folder", str(kept)]
+        call = [sys.executable, str(job), "--workspace", str(folder / f"workspace-{attempt}"), "--folder", str(kept)]
         done = run([*call, *words], cwd=folder)
         if LOST not in done.stdout + done.stderr:
             break
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"round"')]
-    with np.load(kept / "model.npz") as model:
-        return lines, float(done.stdout.split("accuracy ")[-1]), dict(model)
+    return done.stdout, kept
+
+
+def journal(said: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in said.splitlines() if line.startswith('{"round"')]
 
 
 def test_honest_sites_learn(tmp_path: Path) -> None:
@@ -62,3 +71,50 @@ def test_no_fault_stops_a_job(rule: str, tmp_path: Path) -> None:
         assert "skipped" not in line
     assert all(np.isfinite(values).all() for values in model.values())
     assert accuracy > 0.8
+
+
+CODES = ["TASK_UNKNOWN", "RUN_MISMATCH", "UNSAFE_JOB"]
+
+SAYS = """from nvflare.apis.executor import Executor
+from nvflare.apis.shareable import make_reply
+
+class Says(Executor):
+    def __init__(self, codes):
+        super().__init__()
+        self.codes = codes
+
+    def execute(self, task_name, shareable, fl_ctx, abort_signal):
+        return make_reply(self.codes[shareable.get_header("current_round", 0)])
+"""
+
+SITE = """import nvflare.client as flare
+
+flare.init()
+while flare.is_running():
+    if (received := flare.receive()) is None:
+        break
+    flare.send(flare.FLModel(params={name: values + 1 for name, values in received.params.items()}))
+"""
+
+SERVER = f"""import sys
+from pathlib import Path
+import numpy as np
+from says import Says
+from holdfast import MeanwO
+from holdfast.engines.nvflare import RobustController, make_job
+
+workspace, folder = sys.argv[2], sys.argv[4]
+controller = RobustController(MeanwO(f=1), model={{"w": np.zeros(3)}}, num_rounds=3, min_sites=4, folder=folder)
+job = make_job(controller, "site.py", sites=["site-1", "site-2", "site-3"])
+job.to(Says({CODES}), "site-4", tasks=["*"])
+job.simulator_run(workspace)
+print(Path(folder, "rounds.jsonl").read_text())
+"""
+
+
+def test_a_return_code_of_one_site_ended_the_job(tmp_path: Path) -> None:
+    for name, text in {"says.py": SAYS, "site.py": SITE, "job.py": SERVER}.items():
+        (tmp_path / name).write_text(text)
+    lines = journal(tried(tmp_path, tmp_path / "job.py")[0])
+    assert [line["refused"] for line in lines] == [{"site-4": f"failed: {code}"} for code in CODES]
+    assert not any("skipped" in line for line in lines)

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from typing import IO
 
 import numpy as np
+
+
+def write_arrays(file: IO[bytes], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays of any names as an npz file; `np.savez` has no room for one that is named "file"."""
+    with zipfile.ZipFile(file, "w") as held:
+        for name, array in arrays.items():
+            with held.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
 
 
 def read_arrays(file: IO[bytes]) -> dict[str, np.ndarray]:

@@ -14,6 +14,7 @@ import numpy as np
 from holdfast.cli.sizes import PACKED, allowed_bytes, check_bytes, declared_bytes, held_bytes
 from holdfast.disk import write_whole
 from holdfast.errors import BadInput, MissingExtra
+from holdfast.npz import write_arrays
 from holdfast.structure import Malformed
 
 
@@ -166,10 +167,7 @@ def _named(update: Any) -> dict[str, Any]:
 
 
 def _write_npz(file: IO[bytes], update: Any) -> None:
-    with zipfile.ZipFile(file, "w") as held:  # np.savez has no room for an entry named "file"
-        for name, value in _named(update).items():
-            with held.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, np.asanyarray(value), allow_pickle=False)
+    write_arrays(file, {name: np.asanyarray(value) for name, value in _named(update).items()})
 
 
 def _write_safetensors(file: IO[bytes], update: Any) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from nvflare.apis.client import Client
 from nvflare.apis.controller_spec import ClientTask, Task
+from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
@@ -30,7 +30,7 @@ from holdfast.engines.nvflare.models import from_json, is_json, read_model, to_j
 from holdfast.engines.nvflare.server import JobStopped, Server, TwoPhaseServer
 from holdfast.engines.replies import plain
 from holdfast.errors import BadInput
-from holdfast.npz import read_arrays
+from holdfast.npz import read_arrays, write_arrays
 from holdfast.rules.base import Stage
 from holdfast.twophase import TwoPhase, check_step
 
@@ -160,6 +160,10 @@ class RobustController(ModelController):
 
     def run(self) -> None:
         """Run the rounds; NVFlare calls this."""
+        # Before it asks the controller, NVFlare's server ends the job at three return codes of any site: TASK_UNKNOWN,
+        # RUN_MISMATCH and UNSAFE_JOB. Here such a site is refused by name, as at any other code.
+        if (runner := self.fl_ctx.get_prop(FLContextKey.RUNNER)) is not None:
+            runner.ABORT_RETURN_CODES = []
         folder = Path(self.get_run_dir()) / self.folder
         server = self._make_server(folder)
         self.fl_ctx.set_prop(AppConstants.NUM_ROUNDS, self.num_rounds, private=True, sticky=False)
@@ -244,11 +248,10 @@ class RobustController(ModelController):
 
     def _save(self, folder: Path, model: Model) -> None:
         """The model for its users: with the persistor, if there is one, else as an npz file."""
-        arrays: dict[str, Any] = {**model}
         try:
             if self.persistor:
                 self.save_model(FLModel(ParamsType.FULL, model))
             else:
-                write_whole(folder / "model.npz", lambda out: np.savez(out, **arrays))
+                write_whole(folder / "model.npz", lambda out: write_arrays(out, model))
         except OSError as error:  # a full disk ends no training
             log.error("the model is not saved: %s", error)
