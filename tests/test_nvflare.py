@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -479,6 +480,115 @@ class TestArguments:
     def test_what_does_not_fit_is_refused_where_it_is_given(self, make: Callable[[], Any], message: str) -> None:
         with pytest.raises(BadInput, match=message.replace("(", r"\(")):
             make()
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ({"model": [1.0]}, "model = [1.0]; model is arrays by name, the path"),
+            ({"model": 3}, "model = 3"),
+            ({"model": np.zeros(3)}, "model = array"),
+            ({"model": {1: np.zeros(1), "1": np.ones(1)}}, "name is of type int"),
+            ({"model": {"w": np.zeros(1, np.longdouble)}}, "pass float64"),
+            ({"folder": None}, "folder = None; folder is a path"),
+            ({"folder": ""}, "folder = ''"),
+            ({"certify": "no"}, "certify is True or False"),
+            ({"measure": 3}, "text of a regular expression"),
+            ({"measure": b"w"}, "text of a regular expression"),
+            ({"timeout": True}, "number of seconds"),
+            ({"timeout": np.float32("nan")}, "number of seconds"),
+            ({"patience": -1}, "number of seconds"),
+            ({"step": "x"}, "step is a finite number above 0"),
+            ({"min_sites": 0}, "min_sites is a whole number, at least 1"),
+            ({"min_sites": -1}, "min_sites is a whole number, at least 1"),
+            ({"min_sites": "a"}, "min_sites is a whole number, at least 1"),
+            ({"task_name": 3}, "task_name is the name of a task"),
+            ({"vote_task": ""}, "vote_task is the name of a task"),
+            ({"persistor_id": 3}, "persistor_id is the name of a component"),
+        ],
+        ids=str,
+    )
+    def test_an_argument_of_the_controller_was_accepted_and_failed_later(
+        self, given: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(BadInput, match=re.escape(message)):
+            RobustController(MeanwO(f=1), **given)
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ({"sites": "site-1"}, "sites is a list of names"),
+            ({"sites": []}, "sites is a list of names"),
+            ({"sites": [3]}, "given 3 among the sites"),
+            ({"sites": ["a/b"]}, "given 'a/b' among the sites"),
+            ({"sites": ["a", "a"]}, "a site twice"),
+            ({"min_sites": 0}, "min_sites is a whole number, at least 1"),
+            ({"min_sites": -1}, "min_sites is a whole number, at least 1"),
+            ({"min_sites": "a"}, "min_sites is a whole number, at least 1"),
+            ({"framework": ["numpy"]}, "'numpy' or 'torch'"),
+            ({"script": None}, "script is the path of the script"),
+            ({"script_args": ["--a"]}, "script_args is one text"),
+            ({"name": ""}, "name is letters, digits"),
+            ({"name": 3}, "name is letters, digits"),
+            ({"name": "../x"}, "name is letters, digits"),
+            ({"own_process": "no"}, "own_process is True or False"),
+            ({"controller": RobustController(MeanwO(f=1))}, "without a model; give it model= or persistor_id="),
+        ],
+        ids=str,
+    )
+    def test_an_argument_of_a_job_was_accepted_and_failed_later(
+        self, given: dict[str, Any], message: str, tmp_path: Path
+    ) -> None:
+        (tmp_path / "site.py").write_text("pass\n")
+        first: dict[str, Any] = {
+            "controller": RobustController(MeanwO(f=1), model=FIRST),
+            "script": str(tmp_path / "site.py"),
+        }
+        with pytest.raises(BadInput, match=re.escape(message)):
+            make_job(**(first | given))
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ({"folder": 3}, "folder is a path or None"),
+            ({"certify": 1}, "certify is True or False"),
+            ({"measure": 3}, "text of a regular expression"),
+        ],
+        ids=str,
+    )
+    def test_an_argument_of_the_aggregator_was_accepted_and_failed_later(
+        self, given: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(BadInput, match=re.escape(message)):
+            RobustAggregator(MeanwO(f=1), **given)
+
+    @pytest.mark.parametrize("loss", [3, lambda _: None, lambda _: np.zeros(2), lambda _: "0.5"])
+    def test_a_loss_that_is_none_was_a_raw_error(self, loss: Any) -> None:
+        vote = FLModel(params={"inner/w": np.zeros(1), "outer/w": np.zeros(1)}, meta={"holdfast.vote": True})
+        with pytest.raises(BadInput, match="answer_vote was given a loss"):
+            answer_vote(vote, loss)
+
+    def test_an_error_of_the_loss_itself_stays_as_it_is(self) -> None:
+        vote = FLModel(params={"inner/w": np.zeros(1), "outer/w": np.zeros(1)}, meta={"holdfast.vote": True})
+        with pytest.raises(KeyError):
+            answer_vote(vote, lambda arrays: arrays["no"])
+        with pytest.raises(BadInput, match=r"None, which flare.receive\(\) returns at the end of a job"):
+            answer_vote(None, len)
+
+    def test_numbers_of_numpy_could_not_be_written(self, tmp_path: Path) -> None:
+        (tmp_path / "site.py").write_text("pass\n")
+        numbers = {"timeout": np.float32(3), "cap": np.float32(0.25), "step": np.float32(0.5), "grace": np.int64(2)}
+        controller = RobustController(MeanwO(f=1), model=FIRST, weighted_by_key=COUNT, **numbers)  # type: ignore[arg-type]
+        make_job(controller, str(tmp_path / "site.py")).export_job(str(tmp_path / "jobs"))
+        config = json.loads((tmp_path / "jobs/holdfast/app/config/config_fed_server.json").read_text())
+        args = config["workflows"][0]["args"]
+        assert {name: args[name] for name in numbers} == {"timeout": 3.0, "cap": 0.25, "step": 0.5, "grace": 2.0}
+
+    @pytest.mark.parametrize("name", ["none.npz", "text.npz"])
+    def test_a_path_of_no_model_was_a_raw_error(self, name: str, tmp_path: Path) -> None:
+        (tmp_path / "text.npz").write_text("no model")
+        controller = RobustController(MeanwO(f=1), model=tmp_path / name)  # type: ignore[arg-type]
+        with pytest.raises(BadInput, match=r"was given model = .*, which this server cannot read as an npz file"):
+            controller._first_model()
 
     def test_a_job_is_written_as_json(self, tmp_path: Path) -> None:
         (tmp_path / "site.py").write_text("pass\n")

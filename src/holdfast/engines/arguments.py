@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import math
 from typing import Any
 
 from holdfast.buffer import Buffer
 from holdfast.errors import BadInput
+from holdfast.jsonable import finite_or_none
 from holdfast.kinds import check_weighted
 from holdfast.rules import FLTrust, MoNNA, OuterCenter, OuterMean
 from holdfast.rules.base import Stage
@@ -33,9 +33,10 @@ def check_rule(rule: Any, who: str, *, log: logging.Logger, elected: bool, nodes
 
 def seconds(name: str, given: Any) -> float:
     """How long to wait."""
-    if not isinstance(given, (int, float)) or not 0 <= given < math.inf:
+    waits = None if isinstance(given, bool) else finite_or_none(given)
+    if waits is None or waits < 0:
         raise BadInput(f"{name} = {given!r} was given; it is a number of seconds, 0 or more.")
-    return float(given)
+    return float(waits)
 
 
 def check_buffered(given: Any, rules: tuple[Stage, ...], least: int, who: str) -> Buffer | None:

@@ -20,7 +20,7 @@ from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 from holdfast.checks import check_whole
 from holdfast.engines.counts import Cap, Counts
 from holdfast.engines.differences import Model
-from holdfast.engines.nvflare.arguments import log, read_pattern, read_rule
+from holdfast.engines.nvflare.arguments import check_flag, check_text, log, plain_number, read_pattern, read_rule
 from holdfast.engines.nvflare.models import like, read_model
 from holdfast.engines.nvflare.replies import read_reply
 from holdfast.engines.nvflare.server import Server
@@ -84,13 +84,15 @@ class RobustAggregator(ModelAggregator):
         super().__init__()
         who = type(self).__name__
         self.rule = repr(read_rule(rule, who, two_phase=False))
-        self.folder, self.certify, self.measure = folder, certify, measure
-        self.weighted_by_key, self.cap, self.seed = weighted_by_key, cap, check_whole(seed, "seed", least=0, who=who)
+        self.folder = None if folder is None else check_text(folder, "folder", who, what="a path or None")
+        self.certify, self.measure = check_flag(certify, "certify", who), measure
+        self.weighted_by_key, self.cap = weighted_by_key, plain_number(cap)
+        self.seed = check_whole(seed, "seed", least=0, who=who)
         self._rounds = _Rounds(
             read_rule(self.rule, who, two_phase=False),
-            Counts(weighted_by_key, cap),
-            folder=folder,
-            certify=certify,
+            Counts(weighted_by_key, self.cap),
+            folder=self.folder,
+            certify=self.certify,
             measure=read_pattern(measure, who),
             seed=self.seed,
             log=log,

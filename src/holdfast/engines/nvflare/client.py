@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from nvflare.app_common.abstract.fl_model import FLModel
@@ -31,7 +32,7 @@ def answer_vote(model: FLModel, loss: Callable[[dict[str, Any]], float]) -> FLMo
     Raises
     ------
     BadInput
-        If `model` is no FLModel.
+        If `model` is no FLModel, or if `loss` is no function or returns no number.
 
     Notes
     -----
@@ -46,8 +47,16 @@ def answer_vote(model: FLModel, loss: Callable[[dict[str, Any]], float]) -> FLMo
     >>> answer_vote(FLModel(params={"w": np.ones(2)}), lambda arrays: float(arrays["w"].sum())) is None
     True
     """
+    if model is None:
+        raise BadInput(
+            "answer_vote was given None, which flare.receive() returns at the end of a job; end the loop then."
+        )
     if not isinstance(model, FLModel):
         raise BadInput(f"answer_vote was given {type(model).__name__}; pass what flare.receive() returned.")
+    if not callable(loss):
+        raise BadInput(
+            f"answer_vote was given a loss of type {type(loss).__name__}; pass a function of arrays by name."
+        )
     if not (model.meta or {}).get(VOTE):
         return None
     losses: dict[str, float] = {}
@@ -59,8 +68,16 @@ def answer_vote(model: FLModel, loss: Callable[[dict[str, Any]], float]) -> FLMo
 
 
 def _number(loss: Callable[[dict[str, Any]], float], arrays: dict[str, Any]) -> float:
-    try:
-        value = float(loss(arrays))
-    except ArithmeticError:
-        return math.inf
-    return math.inf if math.isnan(value) else value
+    with suppress(ArithmeticError):
+        given: Any = loss(arrays)
+        value = _float(given)
+        return math.inf if math.isnan(value) else value
+    return math.inf
+
+
+def _float(given: Any) -> float:
+    """A loss that is a number, or an array or tensor of one."""
+    with suppress(TypeError, ValueError):
+        if not isinstance(given, str):
+            return float(given)
+    raise BadInput(f"answer_vote was given a loss that returned {type(given).__name__}; it must return a number.")

@@ -25,7 +25,16 @@ from holdfast.disk import write_whole
 from holdfast.engines.arguments import seconds
 from holdfast.engines.counts import Cap, Counts
 from holdfast.engines.differences import Model
-from holdfast.engines.nvflare.arguments import log, read_pattern, read_rule, whole_seconds
+from holdfast.engines.nvflare.arguments import (
+    check_flag,
+    check_positive,
+    check_text,
+    log,
+    plain_number,
+    read_pattern,
+    read_rule,
+    whole_seconds,
+)
 from holdfast.engines.nvflare.models import from_json, is_json, read_model, to_json
 from holdfast.engines.nvflare.server import JobStopped, Server, TwoPhaseServer
 from holdfast.engines.replies import plain
@@ -125,21 +134,28 @@ class RobustController(ModelController):
         vote_task: str = "vote",
         persistor_id: str = "",
     ) -> None:
-        super().__init__(persistor_id=persistor_id)
         who = type(self).__name__
+        persistor_id = check_text(persistor_id, "persistor_id", who, what="the name of a component", empty=True)
+        super().__init__(persistor_id=persistor_id)
         self.rule = repr(read_rule(rule, who, two_phase=True))
-        if isinstance(model, Mapping) and not is_json(model):
-            model = to_json(read_model(model, who))
-        self.model = model
+        self.model: dict[str, Any] | str | None = None
+        if isinstance(model, Mapping):
+            self.model = dict(model) if is_json(model) else to_json(read_model(model, who))
+        elif model is not None:
+            wanted = "arrays by name, the path of an npz file on the server, or None"
+            self.model = check_text(model, "model", who, what=wanted)
         self.num_rounds = check_whole(num_rounds, "num_rounds", least=0, who=who)
         self.timeout = whole_seconds("timeout", timeout)
         self.vote_timeout = whole_seconds("vote_timeout", vote_timeout)
         self.grace = None if grace is None else seconds("grace", grace)
-        self.min_sites = None if min_sites is None else check_whole(min_sites, "min_sites", least=0, who=who)
-        self.patience, self.folder, self.certify = seconds("patience", patience), str(folder), bool(certify)
-        self.measure, self.weighted_by_key, self.cap, self.step = measure, weighted_by_key, cap, step
+        self.min_sites = None if min_sites is None else check_whole(min_sites, "min_sites", least=1, who=who)
+        self.patience, self.certify = seconds("patience", patience), check_flag(certify, "certify", who)
+        self.folder = check_text(folder, "folder", who, what="a path")
+        self.measure, self.weighted_by_key, self.cap = measure, weighted_by_key, plain_number(cap)
+        self.step = check_positive(step, "step", who)
         self.seed = check_whole(seed, "seed", least=0, who=who)
-        self.task_name, self.vote_task = task_name, vote_task
+        self.task_name = check_text(task_name, "task_name", who, what="the name of a task")
+        self.vote_task = check_text(vote_task, "vote_task", who, what="the name of a task")
         self.persistor_id = persistor_id
         self._make_server(None)  # so that a wrong argument is refused here, and not where the job runs
 
@@ -196,9 +212,20 @@ class RobustController(ModelController):
                 raise BadInput(f"{type(self).__name__} has no model; give model= or persistor_id=.")
             return read_model(loaded.params, type(self).__name__)
         if isinstance(given, str):
-            with open(given, "rb") as file:
-                return read_model(read_arrays(file), type(self).__name__)
+            return read_model(self._read_file(given), type(self).__name__)
         return read_model(from_json(given), type(self).__name__)
+
+    def _read_file(self, path: str) -> Model:
+        """The arrays of an npz file on the server."""
+        try:
+            with open(path, "rb") as file:
+                return read_arrays(file)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise BadInput(
+                f"{type(self).__name__} was given model = {path!r}, which this server cannot read as an npz file "
+                f"({why}); name one by its absolute path."
+            ) from None
 
     def _wait_for_sites(self, server: Server) -> list[str]:
         """The sites that are connected, as soon as there are enough; after `patience` seconds, those that are."""

@@ -38,9 +38,14 @@ def _is_tensor(value: object) -> bool:
 
 def read_model(given: object, who: str) -> Model:
     """The first model of a job, which must be finite arrays by name."""
-    if not isinstance(given, Mapping) or not given:
+    if not isinstance(given, Mapping):
         raise BadInput(f"{who} was given a model of type {type(given).__name__}; pass arrays by name.")
-    arrays = {str(name): to_array(value) for name, value in given.items()}
+    if not given:
+        raise BadInput(f"{who} was given a model without arrays; pass arrays by name.")
+    for name in given:
+        if not isinstance(name, str):
+            raise BadInput(f"{who} was given an array whose name is of type {type(name).__name__}; name it by a text.")
+    arrays = {name: to_array(value) for name, value in given.items()}
     for name, values in arrays.items():
         if values is None or values.dtype.kind not in "fiub":
             raise BadInput(f"{who} was given {name!r} of type {type(given[name]).__name__}; pass arrays of numbers.")
@@ -51,6 +56,9 @@ def read_model(given: object, who: str) -> Model:
 
 def to_json(model: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Each array with its dtype and shape, as JSON can hold it."""
+    for name, values in model.items():
+        if values.dtype.kind == "f" and values.dtype.itemsize > 8:
+            raise BadInput(f"a job cannot hold {name!r} of {values.dtype}; pass float64, or the path of an npz file.")
     return {
         name: {"dtype": values.dtype.name, "shape": list(values.shape), "values": values.ravel().tolist()}
         for name, values in model.items()
