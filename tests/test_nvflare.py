@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("nvflare")
 
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
+from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
@@ -415,10 +416,34 @@ def test_every_honest_round_has_a_certificate(tmp_path: Path) -> None:
     assert all("kappa" in line for line in lines)
 
 
+class Workspace:
+    """The engine of a server, as far as its workspace."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get_workspace(self) -> Workspace:
+        return self
+
+    def get_run_dir(self, job: str) -> str:
+        return str(self.folder / job)
+
+
+def started(made: RobustAggregator, folder: Path, job: str = "job-1") -> FLContext:
+    """The context in which a server has begun a job."""
+    context = FLContext()
+    context.get_engine = lambda: Workspace(folder)
+    context.get_job_id = lambda: job
+    made.handle_event(EventType.START_RUN, context)
+    return context
+
+
 class TestAggregator:
-    def filled(self, lie: Lie | None, **options: Any) -> tuple[RobustAggregator, FLModel]:
+    def filled(
+        self, lie: Lie | None, run: Path | None = None, job: str = "job-1", **options: Any
+    ) -> tuple[RobustAggregator, FLModel]:
         made = RobustAggregator(MeanwO(f=2), **options)
-        context = FLContext()
+        context = started(made, run, job) if run else FLContext()
         before = FLModel(ParamsType.FULL, {name: values.copy() for name, values in FIRST.items()})
         context.set_prop(AppConstants.TRAIN_SHAREABLE, FLModelUtils.to_shareable(before))
         made.handle_event(AppEventType.BEFORE_TRAIN_TASK, context)
@@ -430,11 +455,54 @@ class TestAggregator:
         return made, before
 
     def test_it_steps_where_the_rule_leads(self, tmp_path: Path) -> None:
-        made, before = self.filled(REFUSED["nan"][0], folder=str(tmp_path))
+        made, before = self.filled(REFUSED["nan"][0], tmp_path, folder="holdfast")
         after = FLModelUtils.update_model(before, made.aggregate_model())
         assert is_right(after.params, 1)
-        (line,) = read_journal(tmp_path)
+        (line,) = read_journal(tmp_path / "job-1" / "holdfast")
         assert list(line["refused"]) == [LIAR]
+
+    def test_the_folder_was_made_where_the_job_was_written(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        RobustAggregator(MeanwO(f=2), folder="holdfast")
+        assert not list(tmp_path.iterdir())
+
+    def test_a_second_job_wrote_the_same_rounds_again(self, tmp_path: Path) -> None:
+        for job in ("job-1", "job-2"):
+            made, _ = self.filled(None, tmp_path, job, folder=str(tmp_path / "kept"))
+            made.aggregate_model()
+        assert [line["round"] for line in read_journal(tmp_path / "kept")] == [1]
+        assert len((tmp_path / "kept" / "rounds-set-aside.jsonl").read_text().splitlines()) == 1
+
+    def test_a_folder_of_a_controller_ends_the_job_before_the_first_round(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        play(Link(), tmp_path / "kept", rounds=1)
+        said: list[str] = []
+        monkeypatch.setattr(RobustAggregator, "system_panic", lambda _, reason, __: said.append(reason))
+        started(RobustAggregator(MeanwO(f=2), folder=str(tmp_path / "kept")), tmp_path)
+        assert len(said) == 1
+        assert "holds the state of a RobustController" in said[0]
+
+    @pytest.mark.parametrize("kind", ["bfloat16", "infinite", "empty"])
+    def test_a_model_that_it_cannot_take_ended_the_job(self, kind: str, tmp_path: Path) -> None:
+        torch = pytest.importorskip("torch")
+        first, why = {
+            "bfloat16": ({"w": torch.zeros(2, dtype=torch.bfloat16)}, "'w' of type Tensor of torch.bfloat16; pass"),
+            "infinite": ({"w": torch.full((2,), -float("inf"))}, "'w', which is not finite"),
+            "empty": ({}, "a model without arrays"),
+        }[kind]
+        made = RobustAggregator(MeanwO(f=1), folder="kept")
+        context, before = started(made, tmp_path), FLModel(ParamsType.FULL, first)
+        context.set_prop(AppConstants.TRAIN_SHAREABLE, FLModelUtils.to_shareable(before))
+        made.handle_event(AppEventType.BEFORE_TRAIN_TASK, context)
+        for at in range(3):
+            made.accept_model(FLModel(ParamsType.FULL, {"w": torch.ones(2)}, meta={"client_name": f"site-{at}"}))
+        assert made.aggregate_model().params == {}
+        (line,) = read_journal(tmp_path / "job-1" / "kept")
+        assert why in line["skipped"]
+        assert line["asked"] == 3
 
     def test_a_round_without_replies_leaves_the_model(self) -> None:
         made, before = self.filled(None)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from nvflare.apis.dxo import from_shareable
+from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
@@ -20,11 +22,13 @@ from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 from holdfast.checks import check_whole
 from holdfast.engines.counts import Cap, Counts
 from holdfast.engines.differences import Model
+from holdfast.engines.journal import Journal
 from holdfast.engines.nvflare.arguments import check_flag, check_text, log, plain_number, read_pattern, read_rule
 from holdfast.engines.nvflare.models import like, read_model
 from holdfast.engines.nvflare.replies import read_reply
 from holdfast.engines.nvflare.server import Server
-from holdfast.engines.replies import sort_replies
+from holdfast.engines.replies import Gathered, sort_replies
+from holdfast.errors import BadInput
 from holdfast.rules.base import Stage
 
 
@@ -36,7 +40,8 @@ class RobustAggregator(ModelAggregator):
     rule : Stage or str
         The rule, such as `MeanwO(f=1)`, or its text.
     folder : str, optional
-        Where one line of JSON for each round is written. Without it, nothing is kept.
+        Where one line of JSON for each round is written. A relative path is below the folder of the job on the server.
+        Lines of an earlier job are set aside there. Without it, nothing is kept.
     certify : bool
         Whether each round gets a certificate (κ) where one can be had.
     measure : str, optional
@@ -60,7 +65,8 @@ class RobustAggregator(ModelAggregator):
     without end, and ends the job at an exception. `RobustController` does neither.
 
     A round without an answer leaves the model as it was. Models that NVFlare could not read never get here, so they
-    are not counted as faults.
+    are not counted as faults. The model must be finite arrays of a kind that numpy has; a round with another model,
+    such as one in bfloat16, is skipped.
 
     Examples
     --------
@@ -91,7 +97,7 @@ class RobustAggregator(ModelAggregator):
         self._rounds = _Rounds(
             read_rule(self.rule, who, two_phase=False),
             Counts(weighted_by_key, self.cap),
-            folder=self.folder,
+            folder=None,
             certify=self.certify,
             measure=read_pattern(measure, who),
             seed=self.seed,
@@ -102,8 +108,14 @@ class RobustAggregator(ModelAggregator):
         self._replies: list[tuple[str, Shareable]] = []
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
-        """Note the model that is sent; NVFlare calls this."""
+        """Open the journal, and note the model that is sent; NVFlare calls this."""
         super().handle_event(event_type, fl_ctx)
+        if event_type == EventType.START_RUN and self.folder is not None:
+            run = fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id())
+            try:
+                self._rounds.open(Path(run) / self.folder)
+            except BadInput as error:  # an exception here would only be logged
+                self.system_panic(str(error), fl_ctx)
         if event_type == AppEventType.BEFORE_TRAIN_TASK:
             self._sent = from_shareable(fl_ctx.get_prop(AppConstants.TRAIN_SHAREABLE)).data
 
@@ -125,7 +137,7 @@ class RobustAggregator(ModelAggregator):
         """Return the model after the rule's step, or an empty difference if the round is skipped."""
         replies, self._replies, self._turn = self._replies, [], self._turn + 1
         sent = self._model_sent()
-        moved = None if sent is None else self._rounds.settle(self._turn, read_model(sent, "NVFlare"), replies)
+        moved = None if sent is None else self._rounds.settle(self._turn, sent, replies)
         if sent is None:
             log.error("round %d is skipped: NVFlare does not say which model it has sent", self._turn)
         if sent is None or moved is None:
@@ -148,8 +160,19 @@ class RobustAggregator(ModelAggregator):
 class _Rounds(Server):
     """Rounds whose model is NVFlare's: a journal is kept, a state is not."""
 
-    def settle(self, turn: int, model: Model, replies: list[tuple[str, Shareable]]) -> Model | None:
-        self.model, self.asked = model, sorted({site for site, _ in replies})
+    def open(self, folder: Path) -> None:
+        """Begin a journal in the folder; lines of an earlier job are set aside in it."""
+        self.journal = Journal(folder, self.log)
+        if self.journal.state() is not None:
+            raise BadInput(f"{folder} holds the state of a RobustController; give RobustAggregator another folder.")
+
+    def settle(self, turn: int, sent: Mapping[str, Any], replies: list[tuple[str, Shareable]]) -> Model | None:
+        self.asked = sorted({site for site, _ in replies})
+        try:
+            self.model = model = read_model(sent, RobustAggregator.__name__)
+        except BadInput as why:  # at an exception, FedAvg ends the job
+            self.log.error("round %d is skipped, as each with this model: %s", turn, why)
+            return self._skip(turn, self._begin_line(turn, Gathered()) | {"skipped": str(why)})[0]
         self.few = "" if replies else self._explain_few(0)
         came = sort_replies(replies, self.asked, model, lambda reply, out: read_reply(reply, model, self.counts, out))
         return self._settle(turn, came)[0]

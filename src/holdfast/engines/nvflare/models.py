@@ -48,9 +48,14 @@ def read_model(given: object, who: str) -> Model:
     arrays = {name: to_array(value) for name, value in given.items()}
     for name, values in arrays.items():
         if values is None or values.dtype.kind not in "fiub":
-            raise BadInput(f"{who} was given {name!r} of type {type(given[name]).__name__}; pass arrays of numbers.")
+            kind = (
+                f"{type(given[name]).__name__}{f' of {dtype}' if (dtype := getattr(given[name], 'dtype', '')) else ''}"
+            )
+            raise BadInput(
+                f"{who} was given {name!r} of type {kind}; pass arrays of numbers that numpy has, such as float32."
+            )
         if not np.isfinite(values).all():
-            raise BadInput(f"{who} was given {name!r}, which is not finite.")
+            raise BadInput(f"{who} was given {name!r}, which is not finite; a model has finite numbers only.")
     return {name: np.array(values) for name, values in arrays.items()}
 
 
