@@ -29,7 +29,7 @@ def _heard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
 
 
-def run(folder: Path, rounds: int) -> np.ndarray:
+def run(folder: Path, rounds: int, kind: Any = np.float64) -> np.ndarray:
     app = ClientApp()
 
     @app.train()
@@ -39,7 +39,7 @@ def run(folder: Path, rounds: int) -> np.ndarray:
         return Message(RecordDict({"arrays": make_record({"w": old["w"] + 1}), "metrics": told}), reply_to=message)
 
     strategy = RobustStrategy(MeanwO(f=1), folder=folder, fraction_evaluate=0.0)
-    result = strategy.start(LocalGrid(app, 5), make_record({"w": np.zeros(2)}), num_rounds=rounds)
+    result = strategy.start(LocalGrid(app, 5), make_record({"w": np.zeros(2, kind)}), num_rounds=rounds)
     return read_model(result.arrays)["w"]
 
 
@@ -54,6 +54,13 @@ def test_a_half_written_only_line_made_a_restart_refuse(tmp_path: Path, caplog: 
     assert turns(tmp_path / "rounds.jsonl") == [1, 2]
     assert (tmp_path / ASIDE).read_text() == '{"round": 1, "ask\n'
     assert f"1 damaged line is set aside in {tmp_path / ASIDE}" in caplog.text
+
+
+def test_a_state_of_another_precision_was_taken_silently(tmp_path: Path) -> None:
+    run(tmp_path, 1, np.float32)
+    with pytest.raises(BadInput, match="holds the state of another model than initial_arrays; name another folder"):
+        run(tmp_path, 2)
+    assert run(tmp_path, 2, np.float32).tolist() == [2.0, 2.0]
 
 
 def test_a_missing_state_erased_the_journal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -385,6 +385,13 @@ def test_a_count_that_is_none_is_refused(count: Any, tmp_path: Path) -> None:
     assert all("NUM_STEPS_CURRENT_ROUND that is a finite number" in line["refused"][LIAR] for line in lines)
 
 
+def test_a_count_that_was_sent_twice_was_called_missing(tmp_path: Path) -> None:
+    link = Link(lambda model: reply(trained(model.params), initial_metrics={COUNT: 10}))
+    model, lines = play(link, tmp_path, weighted_by_key=COUNT)
+    assert is_right(model)
+    assert all(line["refused"] == {LIAR: "sent NUM_STEPS_CURRENT_ROUND 2 times, not once"} for line in lines)
+
+
 def test_a_killed_server_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     def drawn(model: FLModel) -> Shareable:
         return reply({n: v if v.dtype == bool else v + v.dtype.type(3) for n, v in model.params.items()})
@@ -394,6 +401,12 @@ def test_a_killed_server_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     parts, lines = play(Link(drawn), tmp_path / "parts", rounds=4, rule=CWTM(f=2))
     assert [line["round"] for line in lines] == [1, 2, 3, 4]
     assert all((whole[name] == parts[name]).all() for name in whole)
+
+
+def test_a_state_of_another_precision_was_taken_silently(tmp_path: Path) -> None:
+    play(Link(), tmp_path, rounds=1)
+    with pytest.raises(BadInput, match="holds the state of another model than the first model; name another folder"):
+        server(Link(), folder=tmp_path).begin({**FIRST, "w": FIRST["w"].astype(np.float64)}, 2)
 
 
 @pytest.mark.parametrize("task", ["train", "vote"])

@@ -52,10 +52,12 @@ class Counts:
         Raises
         ------
         Refused
-            If it is not one finite number of at least 0.
+            If it is not one finite number of at least 0, or more than one.
         """
         if self.key is None:
             return 1.0
+        if len(declared) > 1:
+            raise Refused(f"sent {self.key} {len(declared)} times, not once")
         count = finite_or_none(declared[0]) if len(declared) == 1 else None
         if count is None or count < 0:
             raise Refused(f"sent no {self.key} that is a finite number, 0 or more")

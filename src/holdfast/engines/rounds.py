@@ -100,7 +100,7 @@ class Rounds(Generic[Name]):
         if held is None:
             return model
         self.offset, state = held
-        if {n: v.shape for n, v in state.model.items()} != {n: v.shape for n, v in model.items()}:
+        if _forms(state.model) != _forms(model):
             where = self.journal.folder
             raise BadInput(f"{where} holds the state of another model than {self.first}; name another folder.")
         self.last = state.last
@@ -240,3 +240,8 @@ class Rounds(Generic[Name]):
 
     def _remember(self, memory: dict[str, Model]) -> None:
         """Put it back after a restart."""
+
+
+def _forms(model: Model) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    """Shape and kind of number of each array."""
+    return {name: (values.shape, values.dtype) for name, values in model.items()}

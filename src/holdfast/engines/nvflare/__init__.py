@@ -1,4 +1,4 @@
-"""NVFlare: every rule as an aggregator and as a controller, two-phase rounds, and no site that can stop a job.
+"""NVFlare: every rule as an aggregator and as a controller, two-phase rounds, and no reply that can stop a job.
 
 >>> from holdfast import MeanwO
 >>> from holdfast.engines.nvflare import RobustController

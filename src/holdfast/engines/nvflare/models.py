@@ -48,9 +48,8 @@ def read_model(given: object, who: str) -> Model:
     arrays = {name: to_array(value) for name, value in given.items()}
     for name, values in arrays.items():
         if values is None or values.dtype.kind not in "fiub":
-            kind = (
-                f"{type(given[name]).__name__}{f' of {dtype}' if (dtype := getattr(given[name], 'dtype', '')) else ''}"
-            )
+            one = given[name]
+            kind = type(one).__name__ + (f" of {one.dtype}" if hasattr(one, "dtype") else "")
             raise BadInput(
                 f"{who} was given {name!r} of type {kind}; pass arrays of numbers that numpy has, such as float32."
             )
