@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument("--weighted", help="the name under which sites declare how much they count")
     parser.add_argument("--workspace", type=Path, help="a new folder; without it, a temporary one")
     parser.add_argument("--folder", default="holdfast", help="the journal; an absolute path lets a killed run go on")
+    parser.add_argument("--log", default="ERROR", help="what NVFlare prints: a level of logging, such as INFO")
     parser.add_argument("--write", type=Path, help="write the job to this folder instead of running it")
     args = parser.parse_args()
     controller = RobustController(
@@ -60,7 +61,7 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as temporary:
         workspace = args.workspace or Path(temporary) / "workspace"
-        code = job.simulator_run(str(workspace), n_clients=args.sites)
+        code = job.simulator_run(str(workspace), n_clients=args.sites, log_config=args.log)
         kept = workspace / "server" / "simulate_job" / args.folder
         for line in read_journal(kept):
             print(json.dumps(line))
