@@ -149,7 +149,13 @@ class _Rounds(Server):
     def settle(self, turn: int, model: Model, replies: list[tuple[str, Shareable]]) -> Model | None:
         self.model, self.asked = model, sorted({site for site, _ in replies})
         self.few = "" if replies else self._explain_few(0)
-        came = sort_replies(replies, self.asked, model, lambda reply, out: read_reply(reply, model, self.counts, out))
+        came = sort_replies(
+            replies,
+            self.asked,
+            model,
+            lambda reply, out: read_reply(reply, model, self.counts, out),
+            self.arrivals.rows,
+        )
         return self._settle(turn, came)[0]
 
     def _save(self, turn: int) -> None:
