@@ -63,8 +63,8 @@ def alarms_table() -> str:
         out.append(f"| {way} | {' | '.join(cells)} | {row['largest factor']:g}× |")
     first, last = (found["honest"]["gradients"]["false alarms by tenth of the training"][at] for at in (0, -1))
     about = (
-        f"Honest steps, of {found['steps']:,}, in which some rank of {found['ranks']} was farther than so many times "
-        f"the middle distance: `{found['rule']}`, an MLP of {found['parameters']:,} parameters on 4,000 images "
+        f"Honest steps, of {found['steps']:,}, in which some rank of {found['ranks']} was farther than the "
+        f"limit, in middle distances: `{found['rule']}`, an MLP of {found['parameters']:,} parameters on 4,000 images "
         f"of MNIST. Of those from 5× with gradients, {first} came in the first tenth of the training and {last} in the "
         "last. Then most images are learned, and one hard image decides a gradient."
     )

@@ -14,7 +14,8 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAdam
 
-from holdfast import MDA, BadInput, Mean2P, MeanwO, Medoid
+from holdfast import CWM, MDA, BadInput, Mean2P, MeanwO, Medoid
+from holdfast.contract import Stage
 from holdfast.engines.flower import (
     Buffer,
     LocalGrid,
@@ -291,6 +292,23 @@ class TestRounds:
             start(strategy, LocalGrid(clients(), 8), rounds)
         turns = Counter(node for line in read_journal(tmp_path) for node in _used(line))
         assert set(turns.values()) == {6}
+
+    @pytest.mark.parametrize("rule", [Medoid(), MeanwO(f=1), CWM()], ids=repr)
+    def test_memory_of_a_round_is_used_again_and_the_answer_has_its_own(self, rule: Stage) -> None:
+        strategy = RobustStrategy(rule, **QUIET)
+        start(strategy, LocalGrid(clients({1: 2.0, 2: 3.0}), 7), 1)
+        held, last = strategy.arrivals.rows.held["w"], strategy.last
+        assert last is not None
+        assert not np.may_share_memory(held, last["w"])
+        before = last["w"].copy()
+        start(strategy, LocalGrid(clients({1: -5.0, 2: 9.0}), 6), 1)
+        assert strategy.arrivals.rows.held["w"] is held
+        assert last["w"].tolist() == before.tolist()
+
+    def test_replies_of_one_round_have_rows_of_their_own_if_none_may_be_late(self, tmp_path: Path) -> None:
+        steps = {node: float(node) for node in range(1, 8)}
+        strategy = RobustStrategy(CWM(), buffer=Buffer(wait=7, oldest=0, fade=0), folder=tmp_path, **QUIET)
+        assert start(strategy, Slow(clients(steps), 7, lambda node, turn: 0), 1).tolist() == [4.0] * 3
 
 
 class TestLastRepliesAgain:

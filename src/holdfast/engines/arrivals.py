@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.buffer import Buffer
 from holdfast.engines.differences import Model
-from holdfast.engines.replies import Gathered, Name, Reply, Sound, sort_replies
+from holdfast.engines.replies import Gathered, Name, Reply, Rows, Sound, sort_replies
 from holdfast.mailbox import Letter
 
 ON_TIME = Buffer(oldest=0, fade=0.0)  # a round uses the replies that came before its deadline, and no others
@@ -39,6 +39,7 @@ class Arrivals(Generic[Name]):
         self.fresh: list[Letter[Name]] = []  # the sound replies that came in this round
         self.came: Gathered[Name] = Gathered()  # what else is known of the replies that came in this round
         self.before = dict(self.box.waiting), dict(self.box.used)
+        self.rows = Rows()  # for rounds after which no reply waits
 
     def ask(self, turn: int, nodes: Iterable[Name], model: Model) -> None:
         """Begin a round: these nodes are sent its model."""
@@ -64,7 +65,8 @@ class Arrivals(Generic[Name]):
         """
         for made, some in self._by_round(turn, replies).items():
             model, nodes = self.models[made], [node for node, _ in some if self.owing.get(node) == made]
-            came = sort_replies(some, nodes, model, _against(model, read))
+            rows = self.rows if self.buffer is ON_TIME and not self.fresh else None  # else they are still needed
+            came = sort_replies(some, nodes, model, _against(model, read), rows)
             for node in came.nodes + came.faulty:
                 del self.owing[node]
             kept = map(Kept, came.updates, came.counts, came.metrics)

@@ -48,11 +48,34 @@ class Gathered(Generic[Name]):
     bytes: int = 0
 
 
+class Rows:
+    """Memory for the differences of a round, used again in the next: the system hands out new memory slowly."""
+
+    def __init__(self) -> None:
+        self.held: Model = {}
+
+    def take(self, n: int, model: Model) -> Model:
+        """Return n rows for each array of the model; what they held is lost."""
+        wanted = {name: (ours.shape, difference_dtype(ours)) for name, ours in model.items()}
+        if {name: (rows.shape[1:], rows.dtype) for name, rows in self.held.items()} != wanted or self._fewer_than(n):
+            self.held = {name: np.empty((n, *shape), dtype) for name, (shape, dtype) in wanted.items()}
+        return {name: rows[:n] for name, rows in self.held.items()}
+
+    def _fewer_than(self, n: int) -> bool:
+        return any(len(rows) < n for rows in self.held.values())
+
+    def without(self, values: np.ndarray) -> np.ndarray:
+        """Return the values, in memory of their own."""
+        mine = any(np.may_share_memory(values, rows) for rows in self.held.values())
+        return values.copy() if mine else values
+
+
 def sort_replies(
     replies: Iterable[tuple[Name, Reply]],
     asked: Iterable[Name],
     model: Model,
     read: Callable[[Reply, Model], Sound],
+    rows: Rows | None = None,
 ) -> Gathered[Name]:
     """Sort replies by sender: the first one of each client that was asked counts, if it is sound.
 
@@ -60,7 +83,7 @@ def sort_replies(
     the clients' names, so that who answers first changes nothing.
     """
     wanted, out = sorted(set(asked)), Gathered[Name]()
-    rows = _make_rows(len(wanted), model)
+    block = (rows or Rows()).take(len(wanted), model)
     sound: dict[Name, Sound] = {}
     for node, reply in replies:
         if node in sound or node in out.refused:
@@ -69,7 +92,7 @@ def sort_replies(
             out.refused[node] = "was not asked"
             continue
         try:
-            sound[node] = read(reply, {name: each[wanted.index(node), ...] for name, each in rows.items()})
+            sound[node] = read(reply, {name: each[wanted.index(node), ...] for name, each in block.items()})
         except Refused as why:
             out.refused[node] = plain(str(why))
     out.nodes, out.faulty = sorted(sound), [node for node in wanted if node in out.refused]
@@ -78,10 +101,6 @@ def sort_replies(
     out.metrics, out.bytes = [one.metrics for one in usable], sum(one.bytes for one in usable)
     out.silent = [node for node in wanted if node not in sound and node not in out.refused]
     return out
-
-
-def _make_rows(n: int, model: Model) -> Model:
-    return {name: np.empty((n, *ours.shape), difference_dtype(ours)) for name, ours in model.items()}
 
 
 def plain(text: str) -> str:

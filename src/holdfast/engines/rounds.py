@@ -126,7 +126,7 @@ class Rounds(Generic[Name]):
             return self._skip(turn, line)
         for what in ("seconds", "bytes"):
             line[what] |= facts.pop(what, {})
-        last = {name: np.asarray(decision.value[name]) for name in self.model}
+        last = {name: self.arrivals.rows.without(np.asarray(decision.value[name])) for name in self.model}
         moved = self._step(turn, stepped(self.model, last))
         if moved is None:
             self.arrivals.put_back()

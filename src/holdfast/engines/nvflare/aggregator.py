@@ -174,7 +174,13 @@ class _Rounds(Server):
             self.log.error("round %d is skipped, as each with this model: %s", turn, why)
             return self._skip(turn, self._begin_line(turn, Gathered()) | {"skipped": str(why)})[0]
         self.few = "" if replies else self._explain_few(0)
-        came = sort_replies(replies, self.asked, model, lambda reply, out: read_reply(reply, model, self.counts, out))
+        came = sort_replies(
+            replies,
+            self.asked,
+            model,
+            lambda reply, out: read_reply(reply, model, self.counts, out),
+            self.arrivals.rows,
+        )
         return self._settle(turn, came)[0]
 
     def _save(self, turn: int) -> None:
