@@ -488,9 +488,7 @@ class TestAggregator:
         assert [line["round"] for line in read_journal(tmp_path / "kept")] == [1]
         assert len((tmp_path / "kept" / "rounds-set-aside.jsonl").read_text().splitlines()) == 1
 
-    def test_a_folder_of_a_controller_ends_the_job_before_the_first_round(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_folder_of_a_controller_ends_the_job(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         play(Link(), tmp_path / "kept", rounds=1)
         said: list[str] = []
         monkeypatch.setattr(RobustAggregator, "system_panic", lambda _, reason, __: said.append(reason))
