@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.children import run
+from tests.children import started, wait_until
 
 pytest.importorskip("nvflare")
 
 JOB = Path(__file__).parent.parent / "examples" / "nvflare" / "job.py"
 
 
-LOST = "Communication error with client"  # the simulator lost a client before the job began: its port was taken
+LOST = "Communication error with client"  # the simulator lost a client: its port was taken, or it was too slow
 TRIES = 4
 
 
@@ -25,19 +29,31 @@ def simulate(folder: Path, *words: str) -> tuple[list[dict[str, Any]], float, di
     """The journal, the accuracy and the model of the example's job; again if the simulator itself lost a client."""
     said, kept = tried(folder, JOB, *words)
     with np.load(kept / "model.npz") as model:
-        return journal(said), float(said.split("accuracy ")[-1]), dict(model)
+        return journal(said), float(re.findall(r"^accuracy ([\d.]+)$", said, re.M)[-1]), dict(model)
 
 
 def tried(folder: Path, job: Path, *words: str) -> tuple[str, Path]:
-    """What a job printed, and the folder with its model."""
+    """What a job printed, and the folder with its model; a job whose client was lost is ended at once."""
     for attempt in range(TRIES):
-        kept = folder / f"kept-{attempt}"
+        kept, printed = folder / f"kept-{attempt}", folder / f"printed-{attempt}.txt"
         call = [sys.executable, str(job), "--workspace", str(folder / f"workspace-{attempt}"), "--folder", str(kept)]
-        done = run([*call, *words], cwd=folder)
-        if LOST not in done.stdout + done.stderr:
+        with (
+            printed.open("w") as out,
+            started([*call, *words], cwd=folder, stdout=out, stderr=out, new_session=True) as process,
+        ):
+            wait_until(lambda: process.poll() is not None or LOST in read(printed), "the end of the job")  # noqa: B023
+            lost, code = LOST in read(printed), process.poll()
+            if lost:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        if not lost:
             break
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    return done.stdout, kept
+    assert code == 0, read(printed)[-4000:]
+    return read(printed), kept
+
+
+def read(path: Path) -> str:
+    return path.read_text(errors="replace")
 
 
 def journal(said: str) -> list[dict[str, Any]]:
@@ -97,6 +113,7 @@ while flare.is_running():
 """
 
 SERVER = f"""import sys
+from contextlib import suppress
 from pathlib import Path
 import numpy as np
 from says import Says
