@@ -18,18 +18,14 @@ from holdfast.engines.differences import Model
 from holdfast.engines.flower.limits import HEADER, check_counts, most_bytes
 from holdfast.engines.flower.metrics import numbers, reported
 from holdfast.engines.replies import (
-    Gathered,
     Refused,
     Sound,
     check_names,
     check_shape,
     plain,
-    sort_replies,
     subtract_ours,
 )
 from holdfast.errors import BadInput
-
-ALIKE = Counts()
 
 
 def check_first_model(given: object, who: str) -> None:
@@ -84,11 +80,6 @@ def make_record(model: Mapping[str, np.ndarray]) -> ArrayRecord:
     ['w']
     """
     return ArrayRecord({name: Array(np.asarray(values, order="C")) for name, values in model.items()})
-
-
-def gather(replies: Iterable[Message], nodes: Iterable[int], model: Model, counts: Counts = ALIKE) -> Gathered[int]:
-    """Sort replies: the first one of each node that was asked counts, if sound, as its difference to the model."""
-    return sort_replies(by_node(replies), nodes, model, lambda reply, out: read_reply(reply, model, out, counts))
 
 
 def by_node(replies: Iterable[Message]) -> list[tuple[int, Message]]:
